@@ -1,0 +1,371 @@
+"""The data model: one frozen record per stage, JSON both ways, validated.
+
+A record that cannot be true cannot be made: unknown fields, a verdict on a skipped stage, NaN where a number is
+asked for. "Not measured" is None with a reason beside it, never 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from kbverified.protocol import SCHEMA_VERSION
+
+Verdict = Literal[
+    "pass",
+    # the source
+    "no_code",  # null, empty or refused answer
+    "unreadable_source",  # not UTF-8, or too large
+    "syntax_error",  # truncated or broken source
+    "no_model_new",  # source without ModelNew
+    # building and starting
+    "compile_error",  # an extension failed to build and the candidate did not get by without it
+    "import_error",  # the module raised at import
+    "init_error",  # ModelNew(...) raised
+    # running
+    "runtime_error",  # forward raised
+    "crash",  # the process ended by a signal or an exit code of its own
+    "timeout",
+    "out_of_memory",
+    "output_flood",  # printed more than the limit
+    "protocol_violation",  # garbled or oversized message to the judge
+    # the answer
+    "wrong_type",
+    "wrong_shape",
+    "wrong_dtype",
+    "wrong_device",
+    "nonfinite",  # NaN or Inf where the reference is finite
+    "aliases_input",
+    "mutates_input",
+    "weights_differ",
+    "wrong_value",
+    "sets_precision",  # reserved for candidates that fail by changing global flags
+]
+"""Judgement on the candidate: ``pass`` or exactly one failure class."""
+
+Status = Literal["ok", "skipped"]
+DeviceKind = Literal["cuda", "cpu"]
+SandboxLevel = Literal["full", "user", "none"]
+PrecisionMode = Literal["ieee", "default", "tf32"]
+Dtype = Literal["fp32", "bf16"]
+
+Number = float | int
+
+
+class Record(BaseModel):
+    """Base of everything that is written as JSON: frozen, closed, finite numbers only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class DeviceInfo(Record):
+    """The device and the software that drives it. The uuid is provenance only: it never keeps records apart."""
+
+    kind: DeviceKind
+    name: str
+    uuid: str | None = None
+    driver: str | None = None
+    torch: str
+    cuda: str | None = None
+    memory_bytes: int | None = None
+
+    def environment(self) -> tuple[str, str, str | None, str, str | None]:
+        """What has to agree before two records may stand in one table."""
+        return (self.kind, self.name, self.driver, self.torch, self.cuda)
+
+
+class Provenance(Record):
+    """Where a record comes from."""
+
+    schema_version: int = SCHEMA_VERSION
+    package_version: str
+    protocol_digest: str
+    """protocol.digest() of the stage."""
+    problem_sha256: str
+    candidate_sha256: str | None = None
+    """None for a problem's own record."""
+    device: DeviceInfo | None = None
+    """None where no device was touched: a skipped stage, a verdict on the source alone."""
+    mode: PrecisionMode | None = None
+    dtype: Dtype = "fp32"
+    sandbox: SandboxLevel | None = None
+    started_at: str
+    """ISO 8601, UTC."""
+    duration_s: float = Field(ge=0)
+
+
+class Generation(Record):
+    """Where a candidate's source comes from: the ``.json`` beside each ``generations/.../{sample}.py``."""
+
+    schema_version: int = SCHEMA_VERSION
+    origin: Literal["bundled", "import", "api"]
+    source: str
+    """Imported path, API model name, or a sentence for a bundled candidate."""
+    candidate_sha256: str
+    extraction: Literal["verbatim", "fence", "none"]
+    """How the code was found: the whole text, a Markdown fence, or not at all (the file is then empty)."""
+    detail: str | None = None
+    """For ``none``: why."""
+    model: str | None = None
+    settings: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    prompt_sha256: str | None = None
+    response_path: str | None = None
+    """Raw response in the append-only store."""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    expected_verdict: str | None = None
+    """Bundled candidates of ours name the verdict that they must get."""
+
+
+class StageRecord(Record):
+    """Base of the candidate's stage records: status says whether the stage ran, verdict judges the candidate."""
+
+    stage: str
+    provenance: Provenance
+    status: Status
+    reason: str | None = None
+    """Why the stage was skipped. None where status is ok."""
+    verdict: Verdict | None = None
+    """None where status is skipped."""
+    detail: str | None = None
+    """One human sentence or traceback tail that explains a verdict other than pass."""
+    output_tail: str = ""
+    """The end of what the worker printed, capped."""
+
+    @model_validator(mode="after")
+    def _status_decides(self) -> StageRecord:
+        if self.status == "skipped" and (self.verdict is not None or not self.reason):
+            raise ValueError("a skipped stage has a reason and no verdict")
+        if self.status == "ok" and (self.verdict is None or self.reason is not None):
+            raise ValueError("a stage that ran has a verdict and no reason")
+        return self
+
+
+class Build(Record):
+    """One extension that the candidate asked for."""
+
+    name: str
+    key: str
+    """Content hash over sources, flags, compilers, torch and architecture."""
+    seconds: float | None = None
+    cached: bool = False
+    ok: bool = True
+    log_tail: str = ""
+
+
+class CompileRecord(StageRecord):
+    stage: Literal["compile"] = "compile"
+    builds: tuple[Build, ...] = ()
+    build_directory: str | None = None
+    """Where what was built lies: content-addressed, outside results."""
+    deferred: str | None = None
+    """Why (part of) the building had to wait for the gate: Triton, a device query at import. None: all built."""
+    cpu_seconds: float | None = None
+
+
+class TrialResult(Record):
+    """One distribution, one trial: how far the candidate's output was from the reference's.
+
+    Numbers are None where the outputs could not be compared; ``failure`` then says why.
+    """
+
+    distribution: str
+    applicable: bool = True
+    """False where the reference itself is not finite or raises (decided by the problem audit): never a pass."""
+    failure: Verdict | None = None
+    """A failure that no tolerance can mend. None: compare ``critical_tolerance`` with tau."""
+    detail: str | None = None
+    critical_tolerance: float | None = Field(default=None, ge=0)
+    """Smallest tau with allclose(atol=tau, rtol=tau): max |a-b| / (1+|b|), b the reference."""
+    max_abs_error: float | None = Field(default=None, ge=0)
+    rms_relative_error: float | None = Field(default=None, ge=0)
+    """rms(a-b) / rms(b)."""
+    nan_count: int | None = None
+    inf_count: int | None = None
+    reference_rms: float | None = None
+
+
+class FlagState(Record):
+    """Global precision flags as a worker reported them."""
+
+    matmul_tf32: bool
+    cudnn_tf32: bool
+    matmul_precision: str
+    cudnn_benchmark: bool
+    deterministic: bool
+    default_dtype: str
+
+
+class GateRecord(StageRecord):
+    """verdict ``pass`` here means: nothing failed that no tolerance can mend. tau is applied at aggregation."""
+
+    stage: Literal["hidden-gate"] = "hidden-gate"
+    trials: tuple[TrialResult, ...] = ()
+    weights_match: bool | None = None
+    """Whether the candidate's state dict corresponds to the reference's and agrees. None: no correspondence."""
+    flags_before: FlagState | None = None
+    flags_after: FlagState | None = None
+    judge_peak_bytes: int | None = None
+
+
+class Round(Record):
+    """One interleaved round: each side's repetitions in milliseconds, in order."""
+
+    first: Literal["baseline", "candidate"]
+    baseline_ms: tuple[float, ...]
+    candidate_ms: tuple[float, ...]
+
+
+class TimeRecord(StageRecord):
+    """Raw repetitions of baseline and candidate under one precision mode. Summaries are derived, also here."""
+
+    stage: Literal["time-fp32", "time-tf32"]
+    rounds: tuple[Round, ...] = ()
+    baseline_alone_ms: tuple[float, ...] = ()
+    baseline_disturbed: bool | None = None
+    """The baseline alone and the baseline beside the candidate differ by more than the protocol allows."""
+    interleaved: bool | None = None
+    """False where both sides did not fit the device together and ran one after the other."""
+    outputs_verified: int | None = None
+    """How many rounds had an output of a timed launch compared with the reference."""
+    timed_critical_tolerance: float | None = None
+    """Worst critical tolerance among them."""
+    flags_before: FlagState | None = None
+    flags_after: FlagState | None = None
+    judge_wall_ms_per_launch: float | None = None
+    """The judge's own clock over the candidate's launches of a round, per launch, flush included: an upper bound."""
+
+
+class SideMemory(Record):
+    """One forward of one side. ``above`` counts what came on top of inputs and weights."""
+
+    allocator_peak_bytes: int | None = None
+    """torch's allocator peak during one forward (the published metric), inputs and weights included."""
+    allocator_above_bytes: int | None = None
+    device_peak_bytes: int | None = None
+    """Device-wide figure, which also sees raw cudaMalloc; on a CPU, the process's peak resident set."""
+    device_above_bytes: int | None = None
+
+
+class MemoryRecord(StageRecord):
+    stage: Literal["memory"] = "memory"
+    baseline: SideMemory | None = None
+    candidate: SideMemory | None = None
+    input_bytes: int | None = None
+    output_bytes: int | None = None
+
+
+class TensorSpec(Record):
+    """Shape and dtype of one tensor, as ``float32``, ``int64``, ..."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def numel(self) -> int:
+        n = 1
+        for extent in self.shape:
+            n *= extent
+        return n
+
+
+class DistributionAudit(Record):
+    """What the audit found about one input law, worst case over seeds."""
+
+    distribution: str
+    applicable: bool
+    """False where the reference is not finite or raises."""
+    why_not: str | None = None
+    max_abs: float | None = None
+    rms: float | None = None
+    zeros_tolerance: float | None = None
+    """Critical tolerance at which an all-zero answer passes."""
+    mean_tolerance: float | None = None
+    """... the reference's mean everywhere."""
+    input_tolerance: float | None = None
+    """... the first input itself; None where shapes differ."""
+    replay_tolerance: float | None = None
+    """... the output for other inputs (another seed)."""
+    input_independent: bool | None = None
+    """The outputs for two seeds are bitwise equal."""
+
+
+class ProblemRecord(Record):
+    """Audit of one problem."""
+
+    stage: Literal["audit-problem"] = "audit-problem"
+    provenance: Provenance
+    status: Status
+    reason: str | None = None
+    name: str
+    level: int
+    usable: bool
+    """False where the problem itself is broken (no get_inputs, raises): its candidates are skipped."""
+    detail: str | None = None
+    distributions: tuple[DistributionAudit, ...] = ()
+    degenerate: bool | None = None
+    non_discriminating: bool | None = None
+    """Another input's output passes on every applicable distribution at the dtype's tau."""
+    inputs: tuple[TensorSpec | None, ...] = ()
+    """None stands for an input that is no tensor."""
+    outputs: tuple[TensorSpec, ...] = ()
+    inputs_made_on: Literal["device", "cpu"] | None = None
+    input_bytes: int | None = None
+    output_bytes: int | None = None
+    weight_bytes: int | None = None
+    min_bytes: int | None = None
+    """Bytes that must move: inputs and weights once, outputs once."""
+    flops: int | None = None
+    """torch's counter on the reference; None where it sees nothing."""
+    reference_peak_bytes: int | None = None
+
+    def applicable(self) -> tuple[str, ...]:
+        return tuple(d.distribution for d in self.distributions if d.applicable)
+
+
+R = TypeVar("R", bound=Record)
+
+
+class RecordError(ValueError):
+    """A record file that is not what it should be. The message names file, field and value."""
+
+
+def read(path: Path, model: type[R]) -> R:
+    """Read and validate one record. Raises RecordError with file, field and value, FileNotFoundError if missing."""
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "(whole record)"
+        value = repr(first.get("input"))[:80]
+        raise RecordError(
+            f"{path}: field {field}: {first['msg']} (value {value}). Delete the file and rerun to make it again."
+        ) from None
+
+
+def write(path: Path, record: Record) -> None:
+    """Write a record under a temporary name and rename it: a kill leaves none or a whole one. Raises OSError."""
+    write_text(path, json.dumps(record.model_dump(mode="json"), indent=1, sort_keys=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Atomically replace the file at path with text, making its folder where missing. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        raise
