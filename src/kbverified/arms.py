@@ -1,0 +1,215 @@
+"""From one candidate's two timing records to medians, intervals and the speedup of each arm.
+
+Speedups are ratios of the medians of all repetitions; their intervals resample whole rounds (statistics.py). What
+cannot be said is None with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from kbverified import metrics, statistics
+from kbverified.kernel_table import column_name
+from kbverified.metrics import ARMS, Arm
+from kbverified.records import FlagState, GateRecord, RecordError, TimeRecord
+from kbverified.statistics import Interval, RoundDraws
+from kbverified.verdicts import why_missing
+
+# What each precision mode sets (protocol.md): matmul TF32, cuDNN TF32.
+MODE_FLAGS = {"ieee": (False, False), "default": (False, True), "tf32": (True, True)}
+PRECISION_FLAGS = ("matmul_tf32", "cudnn_tf32", "matmul_precision", "default_dtype")
+
+
+class Settings(Protocol):
+    """What of the aggregation's settings is needed here."""
+
+    @property
+    def timed_tau(self) -> Mapping[str, float]: ...
+    @property
+    def tau(self) -> Mapping[str, float]: ...
+    @property
+    def resamples(self) -> int: ...
+    @property
+    def confidence(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One timing record as far as it may be used; ``why_null`` says why it may not (then the rest is None)."""
+
+    stage: str
+    record: TimeRecord | None
+    why_null: str | None
+    baseline_ms: float | None = None
+    candidate_ms: float | None = None
+    draws: RoundDraws | None = None
+
+
+@dataclass(frozen=True)
+class Speedup:
+    value: float | None
+    interval: Interval | None
+    why_null: str | None
+
+
+def read_timing(stage: str, record: TimeRecord | None, settings: Settings, path: Path) -> Timing:
+    """Medians and bootstrap draws of one timing record, if its timed outputs were right.
+
+    ``path`` is the record's file, for messages. Raises RecordError for a time that is not positive.
+    """
+    why = why_missing(record, stage) or _why_untrusted(stage, record, settings)
+    if record is None or why:
+        return Timing(stage, record, why)
+    baseline = [r.baseline_ms for r in record.rounds if r.baseline_ms and r.candidate_ms]
+    candidate = [r.candidate_ms for r in record.rounds if r.baseline_ms and r.candidate_ms]
+    if not baseline:
+        return Timing(stage, record, f"{stage}: no round with repetitions of both sides")
+    if min(min(map(min, baseline)), min(map(min, candidate))) <= 0:
+        raise RecordError(f"{path}: field rounds: a time of 0 ms or less. Delete the file and rerun to make it again.")
+    draws = statistics.round_draws(baseline, candidate, label=stage, resamples=settings.resamples)
+    medians = statistics.pooled_median(baseline), statistics.pooled_median(candidate)
+    return Timing(stage, record, None, *medians, draws)
+
+
+def _why_untrusted(stage: str, record: TimeRecord | None, settings: Settings) -> str | None:
+    """Why the timed outputs speak against the times, although the record's verdict is pass."""
+    if record is None or record.timed_critical_tolerance is None:
+        return None
+    dtype = record.provenance.dtype
+    allowed = max(settings.timed_tau[dtype], settings.tau[dtype])
+    if record.timed_critical_tolerance <= allowed:
+        return None
+    return f"{stage}: wrong_value: a timed output needs tau {record.timed_critical_tolerance:.3g}, has {allowed:g}"
+
+
+def timing_columns(timing: Timing, settings: Settings) -> dict[str, Any]:
+    """The table's columns of one timing record; times are null where they may not be used."""
+    prefix, record = column_name(timing.stage), timing.record
+    if record is None or record.status == "skipped":
+        return {}
+    columns: dict[str, Any] = {
+        f"{prefix}_verdict": record.verdict if timing.why_null is None or record.verdict != "pass" else "wrong_value",
+        f"{prefix}_mode": record.provenance.mode,
+        f"{prefix}_baseline_name": f"reference({record.provenance.mode})" if record.provenance.mode else None,
+        f"{prefix}_baseline_disturbed": record.baseline_disturbed,
+        f"{prefix}_interleaved": record.interleaved,
+        f"{prefix}_outputs_verified": record.outputs_verified,
+        f"{prefix}_critical_tolerance": record.timed_critical_tolerance,
+    }
+    if timing.draws is None:
+        return columns
+    columns[f"{prefix}_rounds"] = timing.draws.rounds
+    columns[f"{prefix}_baseline_alone_ms"] = statistics.median(record.baseline_alone_ms)
+    for side, value, draws in (
+        ("baseline", timing.baseline_ms, timing.draws.baseline_ms),
+        ("candidate", timing.candidate_ms, timing.draws.candidate_ms),
+    ):
+        interval = statistics.percentile_interval(draws, timing.draws.rounds, settings.confidence)
+        columns |= interval_columns(f"{prefix}_{side}_ms", value, interval)
+    return columns
+
+
+def interval_columns(name: str, value: float | None, interval: Interval | None) -> dict[str, float | None]:
+    low, high = interval if interval is not None else (None, None)
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def arm_columns(
+    default: Timing, tf32: Timing, dtype: str | None, kind: str | None, settings: Settings
+) -> tuple[dict[str, Any], dict[str, str | None]]:
+    """Speedup columns of the three arms, and the reasons of what is null in them."""
+    columns: dict[str, Any] = {}
+    reasons: dict[str, str | None] = {}
+    from_default = dtype == "bf16"
+    matched_from = default if from_default else tf32
+    speedups: dict[Arm, Speedup] = {
+        "naive": _in_one_record("naive", default, settings),
+        "published": _published(default, tf32, kind, settings),
+        "matched": _in_one_record("matched", matched_from, settings),
+    }
+    if speedups["naive"].value is not None and precision_changed(default.record):
+        columns["speedup_flags_changed"] = speedups["naive"].value
+        why = "the candidate changed precision flags in time-fp32: see speedup_flags_changed"
+        speedups["naive"] = Speedup(None, None, why)
+    for arm in ARMS:
+        columns |= interval_columns(f"speedup_{arm}", speedups[arm].value, speedups[arm].interval)
+        reasons[f"speedup_{arm}"] = speedups[arm].why_null
+    if speedups["matched"].value is not None:
+        columns["matched_from"] = matched_from.stage
+    notes = []
+    if kind == "cpu":
+        notes.append("cpu: no TF32 unit, the arms differ by noise only; not for findings")
+    if from_default:
+        notes.append("bf16: precision modes have no effect, matched is taken from time-fp32")
+    columns["arms_note"] = "; ".join(notes) or None
+    return columns, reasons
+
+
+def _in_one_record(arm: Arm, timing: Timing, settings: Settings) -> Speedup:
+    """Naive and matched: both sides from one record, paired by rounds."""
+    if timing.draws is None or timing.record is None:
+        return Speedup(None, None, timing.why_null)
+    mode = timing.record.provenance.mode
+    wanted = "default" if timing.stage == "time-fp32" else "tf32"
+    if mode != wanted:
+        return Speedup(None, None, f"{timing.stage} ran in mode {mode}; the {arm} arm is defined in {wanted}")
+    value = metrics.ratio(timing.baseline_ms, timing.candidate_ms)
+    return _with_interval(value, statistics.paired_interval(timing.draws, settings.confidence))
+
+
+def _published(default: Timing, tf32: Timing, kind: str | None, settings: Settings) -> Speedup:
+    """Reference(tf32) of one job over candidate(default) of another: only on one and the same GPU."""
+    if default.draws is None or tf32.draws is None or default.record is None or tf32.record is None:
+        return Speedup(None, None, "; ".join(why for why in (default.why_null, tf32.why_null) if why))
+    if kind == "cpu":
+        return Speedup(None, None, "cpu: the published arm crosses two jobs and is defined on one GPU")
+    mode = default.record.provenance.mode
+    if mode != "default":
+        return Speedup(None, None, f"time-fp32 ran in mode {mode}; the published arm is defined in default")
+    uuids = [
+        t.record.provenance.device.uuid if t.record and t.record.provenance.device else None for t in (default, tf32)
+    ]
+    if None in uuids or uuids[0] != uuids[1]:
+        names = " and ".join(str(uuid) for uuid in uuids)
+        return Speedup(None, None, f"not the same GPU: time-fp32 and time-tf32 ran on {names}")
+    value = metrics.ratio(tf32.baseline_ms, default.candidate_ms)
+    return _with_interval(value, statistics.unpaired_interval(tf32.draws, default.draws, settings.confidence))
+
+
+def _with_interval(value: float | None, interval: Interval | None) -> Speedup:
+    return Speedup(value, interval, None if interval else "no interval: fewer than two rounds")
+
+
+# --- flags --------------------------------------------------------------------------------------------------
+
+
+def flag_columns(records: Mapping[str, GateRecord | TimeRecord | None]) -> tuple[dict[str, Any], str | None]:
+    """Whether the candidate changed global flags in any stage, by the name of the stage; and why not known."""
+    seen = {stage: record for stage, record in records.items() if record is not None and record.flags_after is not None}
+    if not seen:
+        whys = [why_missing(record, stage) or f"{stage}: no flags" for stage, record in records.items()]
+        return {}, "; ".join(whys)
+    changed = [stage for stage, record in seen.items() if _changed(record, tuple(FlagState.model_fields))]
+    return {
+        "flags_changed": bool(changed),
+        "precision_flags_changed": any(precision_changed(record) for record in seen.values()),
+        "flags_changed_in": ", ".join(changed) or None,
+    }, None
+
+
+def precision_changed(record: GateRecord | TimeRecord | None) -> bool:
+    """Whether flags that change fp32 arithmetic differ after the stage from before, or from its mode."""
+    return record is not None and _changed(record, PRECISION_FLAGS)
+
+
+def _changed(record: GateRecord | TimeRecord, names: tuple[str, ...]) -> bool:
+    after, before = record.flags_after, record.flags_before
+    if after is None:
+        return False
+    if before is not None and any(getattr(after, name) != getattr(before, name) for name in names):
+        return True
+    expected = MODE_FLAGS.get(record.provenance.mode or "")
+    return expected is not None and (after.matmul_tf32, after.cudnn_tf32) != expected

@@ -1,0 +1,201 @@
+"""The table of ``results/kernels/{generator}.parquet``: its columns, their groups, and reading and writing it.
+
+One row per candidate. The columns and their types are fixed, also for an empty table, and the bytes depend on the
+rows alone. Every group of columns that can be missing has a column ``why_null_{group}``: it holds a reason exactly
+where one of the group's columns is null. docs/records.md describes every column.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kbverified import protocol
+from kbverified.records import RecordError
+
+TEXT, NUMBER, WHOLE, TRUTH = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+
+TIME_STAGES = ("time-fp32", "time-tf32")
+MEMORY_FIELDS = ("allocator_peak", "allocator_above", "device_peak", "device_above")
+DIGEST_STAGES = tuple(protocol.STAGE_CONSTANTS)
+
+Columns = dict[str, pa.DataType]
+
+
+def column_name(stage: str) -> str:
+    """A stage's name as the beginning of a column name: ``time-fp32`` -> ``time_fp32``."""
+    return stage.replace("-", "_")
+
+
+def _interval(name: str) -> Columns:
+    return {name: NUMBER, f"{name}_low": NUMBER, f"{name}_high": NUMBER}
+
+
+def _timing(stage: str) -> Columns:
+    t = column_name(stage)
+    return {
+        f"{t}_mode": TEXT,
+        f"{t}_baseline_name": TEXT,
+        **_interval(f"{t}_baseline_ms"),
+        **_interval(f"{t}_candidate_ms"),
+        f"{t}_rounds": WHOLE,
+        f"{t}_baseline_alone_ms": NUMBER,
+        f"{t}_baseline_disturbed": TRUTH,
+        f"{t}_interleaved": TRUTH,
+        f"{t}_outputs_verified": WHOLE,
+        f"{t}_critical_tolerance": NUMBER,
+    }
+
+
+def _memory() -> Columns:
+    columns: Columns = {f"memory_ratio_{field}": NUMBER for field in MEMORY_FIELDS}
+    for side in ("baseline", "candidate"):
+        columns |= {f"memory_{side}_{field}_bytes": WHOLE for field in MEMORY_FIELDS}
+    return columns
+
+
+KEY: Columns = {
+    "generator": TEXT,
+    "suite": TEXT,
+    "problem": TEXT,
+    "sample": WHOLE,
+    "level": WHOLE,
+    "number": WHOLE,
+}
+
+GROUPS: dict[str, Columns] = {
+    "candidate": {"candidate_sha256": TEXT, "dtype": TEXT, "tau": NUMBER},
+    "generation": {"origin": TEXT, "source": TEXT, "edited": TRUTH},
+    "problem": {
+        "problem_name": TEXT,
+        "problem_sha256": TEXT,
+        "usable": TRUTH,
+        "degenerate": TRUTH,
+        "non_discriminating": TRUTH,
+        "applicable_distributions": TEXT,
+    },
+    "verdict_standard": {"verdict_standard": TEXT},
+    "verdict_hidden": {"verdict_hidden": TEXT},
+    "critical_tolerance": {f"critical_tolerance_{name}": NUMBER for name in protocol.DISTRIBUTIONS},
+    "weights": {"weights_match": TRUTH},
+    **{column_name(stage): _timing(stage) for stage in TIME_STAGES},
+    **{f"speedup_{arm}": _interval(f"speedup_{arm}") for arm in ("naive", "published", "matched")},
+    "memory": _memory(),
+    "flags": {"flags_changed": TRUTH, "precision_flags_changed": TRUTH},
+    "environment": {
+        "device_kind": TEXT,
+        "device_name": TEXT,
+        "device_uuid": TEXT,
+        "driver": TEXT,
+        "torch": TEXT,
+        "cuda": TEXT,
+        "sandbox": TEXT,
+        "gate_mode": TEXT,
+        "package_version": TEXT,
+    },
+    "protocol": {f"protocol_digest_{column_name(stage)}": TEXT for stage in DIGEST_STAGES},
+}
+"""Columns that may be null only with a reason in ``why_null_{group}``."""
+
+REMARKS: Columns = {
+    "expected_verdict": TEXT,
+    "verdict_detail": TEXT,
+    "failed_standard": TEXT,
+    "failed_hidden": TEXT,
+    "time_fp32_verdict": TEXT,
+    "time_tf32_verdict": TEXT,
+    "speedup_flags_changed": NUMBER,
+    "matched_from": TEXT,
+    "arms_note": TEXT,
+    "flags_changed_in": TEXT,
+}
+"""Columns in which null means: nothing to remark."""
+
+COLUMNS: Columns = {
+    **KEY,
+    **{name: kind for group in GROUPS.values() for name, kind in group.items()},
+    **REMARKS,
+    **{f"why_null_{group}": TEXT for group in GROUPS},
+}
+
+SCHEMA = pa.schema(list(COLUMNS.items()), metadata={"kbverified.schema_version": str(protocol.SCHEMA_VERSION)})
+
+
+def complete(row: Mapping[str, Any], reasons: Mapping[str, str | None]) -> dict[str, Any]:
+    """A full row in column order; a group with a null gets its reason, or the names of what is null.
+
+    Raises ValueError for a column that the table does not have.
+    """
+    if unknown := sorted(row.keys() - COLUMNS.keys()):
+        raise ValueError(f"no such column: {', '.join(unknown)}")
+    full = {name: row.get(name) for name in COLUMNS}
+    for group, columns in GROUPS.items():
+        null = [name for name in columns if full[name] is None]
+        why = reasons.get(group) or f"not in the record: {', '.join(null)}"
+        full[f"why_null_{group}"] = why if null else None
+    return full
+
+
+def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows (from ``complete``) as a DataFrame with the fixed columns and types; null is pandas' NA."""
+    table = pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA)
+    return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """A DataFrame of this shape as dictionaries, null as None. Raises ValueError where columns do not fit."""
+    return _arrow(table, "table").to_pylist()
+
+
+def write_parquet(table: pd.DataFrame, path: Path) -> None:
+    """Write the table atomically; the same rows give the same bytes.
+
+    Raises ValueError where columns are missing, foreign or of another type, OSError.
+    """
+    content = _arrow(table, str(path)).replace_schema_metadata(SCHEMA.metadata)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            pq.write_table(content, file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_parquet(path: Path) -> pd.DataFrame:
+    """Read a table written by write_parquet. Raises RecordError where it is none, FileNotFoundError."""
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise RecordError(f"{path}: not a readable Parquet file: {error}. Delete it and rerun.") from None
+    if not table.schema.equals(SCHEMA):
+        odd = [name for name in {*table.schema.names, *COLUMNS} if not _same_column(table.schema, name)]
+        raise RecordError(f"{path}: columns of another version: {', '.join(sorted(odd))}. Delete it and rerun.")
+    return table.to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def _same_column(schema: pa.Schema, name: str) -> bool:
+    here = name in schema.names and name in COLUMNS
+    return here and schema.field(name).type == COLUMNS[name]
+
+
+def _arrow(table: pd.DataFrame, what: str) -> pa.Table:
+    if list(table.columns) != list(COLUMNS):
+        odd = sorted(set(table.columns) ^ set(COLUMNS)) or ["their order"]
+        raise ValueError(f"{what}: the columns are not those of the kernel table: {', '.join(map(str, odd))}")
+    try:
+        return pa.Table.from_pandas(table, schema=SCHEMA, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"{what}: {error}") from None

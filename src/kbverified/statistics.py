@@ -1,0 +1,233 @@
+"""Medians, and how sure they are: seeded bootstraps over problems and over timing rounds.
+
+Every interval is a percentile bootstrap with the small-sample expansion of Hesterberg (The American Statistician
+69(4), 2015, section "expanded percentile"): with n clusters the plain percentile interval is too narrow by about
+sqrt((n-1)/n) and by z/t, which matters at ten rounds. Draws depend only on what is measured (the seed is a hash of
+it), so the same records always give the same digits.
+
+What is resampled is the independent unit: problems for a benchmark's metric, whole rounds for a kernel's time.
+Repetitions inside a round share clocks, temperature and neighbours; resampling them singly would count them as
+independent evidence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from functools import cache
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbverified import protocol
+
+Floats = NDArray[np.float64]
+
+
+class Interval(NamedTuple):
+    """A two-sided interval, both ends in the unit of the estimate."""
+
+    low: float
+    high: float
+
+
+def median(values: Sequence[float]) -> float | None:
+    """The median (mean of the two middle values for an even count), None for no values."""
+    return float(np.median(np.asarray(values, dtype=np.float64))) if len(values) else None
+
+
+def seed_from(*parts: object) -> int:
+    """A 64-bit seed from the content of the parts: strings, numbers, or nested sequences of them."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big")
+
+
+def resample_counts(n: int, seed: int, resamples: int = protocol.BOOTSTRAP_RESAMPLES) -> Floats:
+    """How often each of n units is drawn in each resample: shape (resamples, n), each row sums to n."""
+    if n < 1 or resamples < 1:
+        raise ValueError(f"cannot draw {resamples} resamples of {n} units")
+    draws = np.random.default_rng(seed).integers(0, n, size=(resamples, n))
+    flat = (draws + n * np.arange(resamples)[:, None]).ravel()
+    counts = np.bincount(flat, minlength=resamples * n).reshape(resamples, n).astype(np.float64)
+    counts.flags.writeable = False
+    return counts
+
+
+def percentile_interval(draws: Floats, n: int, confidence: float = protocol.CONFIDENCE) -> Interval | None:
+    """Expanded percentile interval of bootstrap draws over n units; undefined draws (NaN) are left out.
+
+    None for n < 2, or where fewer than half of the draws are defined: such an interval would say nothing.
+    """
+    defined = draws[~np.isnan(draws)]
+    if n < 2 or 2 * defined.size < draws.size:
+        return None
+    tail = expanded_tail(n, confidence)
+    low, high = np.quantile(defined, [tail, 1.0 - tail])
+    return Interval(float(low), float(high))
+
+
+@cache
+def expanded_tail(n: int, confidence: float = protocol.CONFIDENCE) -> float:
+    """One-sided tail probability of the expanded percentile interval for n units: Phi(-sqrt(n/(n-1)) t_{n-1})."""
+    t = student_quantile(0.5 + confidence / 2.0, n - 1)
+    return NormalDist().cdf(-math.sqrt(n / (n - 1)) * t)
+
+
+@cache
+def student_quantile(probability: float, degrees: int) -> float:
+    """Quantile (probability > 1/2) of Student's t with integer degrees of freedom, by bisection of its CDF."""
+    if not 0.5 < probability < 1.0 or degrees < 1:
+        raise ValueError(f"no quantile for probability {probability} and {degrees} degrees of freedom")
+    low, high = 0.0, 1.0
+    while _student_central(high, degrees) < 2.0 * probability - 1.0:
+        high *= 2.0
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        if _student_central(middle, degrees) < 2.0 * probability - 1.0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2.0
+
+
+def _student_central(t: float, degrees: int) -> float:
+    """P(|T| < t) for integer degrees of freedom: Abramowitz and Stegun 26.7.3 and 26.7.4."""
+    theta = math.atan(t / math.sqrt(degrees))
+    cos2 = math.cos(theta) ** 2
+    if degrees % 2:
+        term, total = math.cos(theta), 0.0
+        for k in range(1, (degrees - 1) // 2 + 1):
+            total += term
+            term *= cos2 * 2 * k / (2 * k + 1)
+        return 2.0 / math.pi * (theta + math.sin(theta) * total)
+    term, total = 1.0, 0.0
+    for k in range(1, degrees // 2 + 1):
+        total += term
+        term *= cos2 * (2 * k - 1) / (2 * k)
+    return math.sin(theta) * total
+
+
+# --- over problems ------------------------------------------------------------------------------------------
+
+
+def share_draws(hits: Sequence[bool], counts: Floats) -> Floats:
+    """Bootstrap draws of a share over n problems: shape (resamples,)."""
+    return counts @ np.asarray(hits, dtype=np.float64) / counts.shape[1]
+
+
+def geometric_mean_draws(values: Sequence[float | None], counts: Floats) -> Floats:
+    """Bootstrap draws of a geometric mean over the problems that have a value; NaN where a resample has none.
+
+    All n problems are resampled, those without a value too: how many have one is itself uncertain.
+    """
+    present = np.array([value is not None for value in values], dtype=np.float64)
+    logs = np.array([0.0 if value is None else math.log(value) for value in values])
+    weights = counts @ present
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.exp(np.where(weights > 0, counts @ logs / weights, np.nan))
+
+
+def share_interval(hits: Sequence[bool], counts: Floats, confidence: float = protocol.CONFIDENCE) -> Interval | None:
+    """Interval of a share: bootstrap, but exact (Clopper-Pearson) where all or none hit.
+
+    There every resample looks alike and the bootstrap would claim certainty.
+    """
+    n, hit = len(hits), sum(hits)
+    if n == 0:
+        return None
+    edge = ((1.0 - confidence) / 2.0) ** (1.0 / n)
+    if hit == 0:
+        return Interval(0.0, 1.0 - edge)
+    if hit == n:
+        return Interval(edge, 1.0)
+    return percentile_interval(share_draws(hits, counts), n, confidence)
+
+
+def geometric_mean_interval(
+    values: Sequence[float | None], counts: Floats, confidence: float = protocol.CONFIDENCE
+) -> Interval | None:
+    """Interval of a geometric mean over problems; None where fewer than two problems have a value."""
+    present = sum(value is not None for value in values)
+    if present < 2:
+        return None
+    return percentile_interval(geometric_mean_draws(values, counts), present, confidence)
+
+
+# --- over timing rounds -------------------------------------------------------------------------------------
+
+Rounds = Sequence[Sequence[float]]
+"""One side's repetitions in ms, round by round."""
+
+
+def pooled_median(rounds: Rounds) -> float | None:
+    """Median of all repetitions of all rounds, None for none."""
+    return median([value for repetitions in rounds for value in repetitions])
+
+
+def pooled_median_draws(rounds: Rounds, counts: Floats) -> Floats:
+    """Pooled median under each resample of rounds: counts has shape (resamples, rounds); NaN for an empty draw.
+
+    A weighted median without forming the resamples: how many repetitions of each round are <= a value, times how
+    often the round was drawn, says how much lies at or below that value; the middle is found by bisection.
+    """
+    values = np.unique(np.concatenate([np.asarray(repetitions, dtype=np.float64) for repetitions in rounds]))
+    at_most = np.stack([np.searchsorted(np.sort(repetitions), values, side="right") for repetitions in rounds], axis=1)
+    per_value = at_most.astype(np.float64)
+    half = counts @ per_value[-1] / 2.0
+    lower = values[_first_reaching(per_value, counts, half)]
+    # Whole repetitions are counted: the first value to reach half + 1/2 is the first beyond half.
+    upper = values[_first_reaching(per_value, counts, half + 0.5)]
+    return np.where(half > 0, (lower + upper) / 2.0, np.nan)
+
+
+def _first_reaching(per_value: Floats, counts: Floats, needed: Floats) -> NDArray[np.intp]:
+    """Per resample, the first value at or below which ``needed`` repetitions lie. per_value: (values, rounds)."""
+    low = np.zeros(counts.shape[0], dtype=np.intp)
+    high = np.full_like(low, per_value.shape[0] - 1)
+    while (low < high).any():
+        middle = (low + high) // 2
+        reached = np.einsum("ij,ij->i", counts, per_value[middle]) >= needed
+        high = np.where(reached, middle, high)
+        low = np.where(reached, low, np.minimum(middle + 1, high))
+    return high
+
+
+class RoundDraws(NamedTuple):
+    """Bootstrap draws of both sides' pooled medians from one timing record: the same rounds drawn for both."""
+
+    baseline_ms: Floats
+    candidate_ms: Floats
+    rounds: int
+
+
+def round_draws(
+    baseline: Rounds, candidate: Rounds, *, label: str = "", resamples: int = protocol.BOOTSTRAP_RESAMPLES
+) -> RoundDraws:
+    """Draw whole rounds of one timing record, each with both its sides, so that what disturbs both cancels.
+
+    ``label`` (the stage) enters the seed: draws of two records are independent even if their numbers agree.
+    Raises ValueError where the sides have different numbers of rounds, or none.
+    """
+    if len(baseline) != len(candidate):
+        raise ValueError(f"{len(baseline)} baseline rounds cannot be paired with {len(candidate)} candidate rounds")
+    counts = resample_counts(len(baseline), seed_from(label, baseline, candidate), resamples)
+    return RoundDraws(pooled_median_draws(baseline, counts), pooled_median_draws(candidate, counts), len(baseline))
+
+
+def paired_interval(draws: RoundDraws, confidence: float = protocol.CONFIDENCE) -> Interval | None:
+    """Interval of median(baseline) / median(candidate) timed in the same rounds; None for fewer than two rounds."""
+    return percentile_interval(draws.baseline_ms / draws.candidate_ms, draws.rounds, confidence)
+
+
+def unpaired_interval(
+    baseline_from: RoundDraws, candidate_from: RoundDraws, confidence: float = protocol.CONFIDENCE
+) -> Interval | None:
+    """Interval of median(baseline) of one record / median(candidate) of another; None for fewer than two rounds.
+
+    The records' rounds are drawn independently. It holds no variance between jobs: a single pair of jobs has no
+    evidence of it.
+    """
+    ratios = baseline_from.baseline_ms / candidate_from.candidate_ms
+    return percentile_interval(ratios, min(baseline_from.rounds, candidate_from.rounds), confidence)

@@ -1,0 +1,179 @@
+"""From the records of compile and gate to the candidate's verdicts: here, and only here, tau is applied.
+
+Two tests are judged from one gate record. *standard* is KernelBench's own: the original distribution alone.
+*hidden* is the published system's: every distribution that applies to the problem. A failure that no tolerance can
+mend is itself the verdict; otherwise the critical tolerance is compared with tau.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kbverified import protocol
+from kbverified.metrics import within_tolerance
+from kbverified.records import CompileRecord, GateRecord, RecordError, StageRecord
+
+TESTS = ("standard", "hidden")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Verdict of one test; ``why_null`` says why there is none. ``failed`` names distributions in protocol order."""
+
+    verdict: str | None
+    detail: str | None = None
+    failed: tuple[str, ...] = ()
+    why_null: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One distribution over all its trials: the first failure, and the worst critical tolerance."""
+
+    applicable: bool
+    failure: str | None = None
+    detail: str | None = None
+    critical_tolerance: float | None = None
+
+    @property
+    def why_null(self) -> str | None:
+        """Why there is no critical tolerance, None where there is one."""
+        if not self.applicable:
+            return "not applicable: the reference is not finite or raises"
+        return self.failure if self.critical_tolerance is None else None
+
+
+def why_missing(record: StageRecord | None, stage: str) -> str | None:
+    """Why a stage gives no numbers for this candidate; None where it ran and the candidate passed it."""
+    if record is None:
+        return f"no {stage} record"
+    if record.status == "skipped":
+        return f"{stage} skipped: {record.reason}"
+    if record.verdict != "pass":
+        return f"{stage}: {record.verdict}"
+    return None
+
+
+def outcomes(gate: GateRecord, applicable: Sequence[str] | None, path: Path) -> dict[str, Outcome]:
+    """Outcome per distribution of one gate record.
+
+    ``applicable`` is the problem audit's list, None where there is no audit. Raises RecordError, naming the file
+    and the trial, where the record contradicts the audit or itself.
+    """
+    found: dict[str, Outcome] = {}
+    for i, trial in enumerate(gate.trials):
+        name = trial.distribution
+        if applicable is not None and trial.applicable != (name in applicable):
+            raise RecordError(
+                f"{path}: field trials.{i}.applicable: {trial.applicable} for {name}, but the problem's audit finds "
+                f"{', '.join(applicable) or 'nothing'} applicable. Delete the file and rerun to make it again."
+            )
+        if trial.applicable and trial.failure is None and trial.critical_tolerance is None:
+            raise RecordError(
+                f"{path}: field trials.{i}.critical_tolerance: null for {name} without a failure. "
+                "Delete the file and rerun to make it again."
+            )
+        if name in found and found[name].applicable != trial.applicable:
+            raise RecordError(f"{path}: field trials.{i}.applicable: {trial.applicable}, unlike an earlier {name}")
+        found[name] = _merge(
+            found.get(name),
+            Outcome(
+                trial.applicable,
+                trial.failure if trial.failure != "pass" else None,
+                trial.detail,
+                trial.critical_tolerance if trial.applicable else None,
+            ),
+        )
+    return found
+
+
+def _merge(first: Outcome | None, second: Outcome) -> Outcome:
+    if first is None:
+        return second
+    tolerances = [o.critical_tolerance for o in (first, second) if o.critical_tolerance is not None]
+    failing = first if first.failure else second
+    return Outcome(first.applicable, failing.failure, failing.detail, max(tolerances, default=None))
+
+
+def judge(
+    compiled: CompileRecord | None,
+    gate: GateRecord | None,
+    applicable: Sequence[str] | None,
+    tau: float | None,
+    gate_path: Path,
+) -> dict[str, Judgement]:
+    """Verdicts of both tests, by their names in TESTS. Raises RecordError for a gate record that cannot be true.
+
+    A structural verdict of compile or gate is the verdict of both tests, unless the gate's record shows that it
+    belongs to a hidden distribution: then the standard test, which never ran it, is judged by its own.
+    """
+    if compiled is not None and compiled.status == "ok" and compiled.verdict != "pass":
+        failure = Judgement(compiled.verdict, compiled.detail)
+        return dict.fromkeys(TESTS, failure)
+    if gate is None or gate.status == "skipped":
+        earlier = why_missing(compiled, "compile") if compiled is None or compiled.status == "skipped" else None
+        return dict.fromkeys(TESTS, Judgement(None, why_null=earlier or why_missing(gate, "hidden-gate")))
+    found = outcomes(gate, applicable, gate_path)
+    every = applicable_names(found, applicable)
+    standard = tuple(name for name in every if name == protocol.STANDARD_DISTRIBUTION)
+    return {
+        "standard": _judge_test(gate, found, standard, every, tau, gate_path),
+        "hidden": _judge_test(gate, found, every, every, tau, gate_path),
+    }
+
+
+def applicable_names(found: dict[str, Outcome], applicable: Sequence[str] | None) -> tuple[str, ...]:
+    """The distributions that apply to the problem, in protocol order.
+
+    Without an audit these are the protocol's, less those that the gate itself marks as not applicable.
+    """
+    if applicable is None:
+        return tuple(name for name in protocol.DISTRIBUTIONS if name not in found or found[name].applicable)
+    order = {name: i for i, name in enumerate(protocol.DISTRIBUTIONS)}
+    return tuple(sorted(applicable, key=lambda name: (order.get(name, len(order)), name)))
+
+
+def _judge_test(
+    gate: GateRecord,
+    found: dict[str, Outcome],
+    wanted: tuple[str, ...],
+    every: tuple[str, ...],
+    tau: float | None,
+    path: Path,
+) -> Judgement:
+    """Verdict over the wanted distributions, of all (``every``) that apply to the problem."""
+    if not wanted:
+        return Judgement(None, why_null=f"{protocol.STANDARD_DISTRIBUTION} is not applicable to the problem")
+    if tau is None:
+        raise RecordError(f"{path}: field provenance.dtype: the settings name no tau for {gate.provenance.dtype}")
+    broken = [name for name in wanted if name in found and found[name].failure is not None]
+    failed = tuple(name for name in wanted if name in found and not _passes(found[name], tau))
+    compared = {name for name in every if name in found and found[name].failure is None}
+    # A gate that failed is no verdict on this test where its own distributions were all compared and others were not.
+    elsewhere = compared.issuperset(wanted) and len(compared) < len(every)
+    if broken:
+        first = found[broken[0]]
+        return Judgement(_named(first.failure, gate), first.detail or gate.detail, failed)
+    if gate.verdict != "pass" and not elsewhere:
+        return Judgement(_named(gate.verdict, gate), gate.detail, failed)
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        raise RecordError(
+            f"{path}: field trials: verdict {gate.verdict} without a trial of {', '.join(missing)}. "
+            "Delete the file and rerun to make it again."
+        )
+    if failed:
+        needed = found[failed[0]].critical_tolerance
+        return Judgement(_named("wrong_value", gate), f"{failed[0]}: needs tau {needed:.3g}, has {tau:g}", failed)
+    return Judgement("pass")
+
+
+def _passes(outcome: Outcome, tau: float) -> bool:
+    return outcome.failure is None and within_tolerance(outcome.critical_tolerance, tau) is True
+
+
+def _named(verdict: str | None, gate: GateRecord) -> str | None:
+    """A wrong value under weights that correspond and differ is named after its cause."""
+    return "weights_differ" if verdict == "wrong_value" and gate.weights_match is False else verdict
