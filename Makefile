@@ -1,0 +1,76 @@
+# Two commands: ``make demo`` and ``make test``. Both make the environment first, where it is missing or out of date.
+# Assumed: Python >= 3.11 with venv, make, and a C++ compiler. Another Python: make demo PYTHON=python3.12
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# The newest supported Python that is there and works.
+PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.13; do \
+	  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+CORES ?= $(shell nproc 2>/dev/null || echo 2)
+TORCH := torch==2.13.0
+GPU := $(if $(wildcard /dev/nvidia0),-r envs/gpu.txt)
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test test-gpu lint bench device-run forget tools clean
+
+help:
+	@echo 'make demo        set up, run config/config.yaml on $(CORES) cores, print the leaderboard'
+	@echo 'make test        set up, run the tests (no GPU needed)'
+	@echo 'make lint        formatting, ruff, mypy, snakefmt, snakemake --lint'
+	@echo 'make test-gpu    the tests that need a GPU'
+	@echo 'make bench       how long Snakemake takes to plan 250 and 1,750 candidates'
+	@echo 'make device-run  LIST=file OUT=folder [SHARD=1/4]  a list of candidates on a GPU machine, resumable'
+	@echo 'make forget      VERDICT=timeout [STAGE=hidden-gate]  delete the records with a verdict, to run them again'
+
+# --- set-up ---------------------------------------------------------------------------------------------------
+
+tools:
+	@test -n "$(PYTHON)" || { echo 'Python 3.11 or newer is needed and was not found. Debian/Ubuntu: apt-get install python3 python3-venv, or name one: make PYTHON=/path/to/python3'; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo 'The module venv of $(PYTHON) is missing. Debian/Ubuntu: apt-get install python3-venv'; exit 2; }
+	@command -v $${CXX:-c++} >/dev/null || { echo 'A C++ compiler is needed and was not found. Debian/Ubuntu: apt-get install g++, or name one: CXX=clang++ make'; exit 2; }
+
+# One pip call with torch's exact version in it: otherwise a newer torch, or a larger build of it, may be chosen.
+$(STAMP): pyproject.toml envs/constraints.txt envs/gpu.txt Makefile | tools
+	@echo 'setting up $(VENV) with $(PYTHON); this takes some minutes the first time'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c envs/constraints.txt $(TORCH) $(GPU) -e '.[dev]'
+	touch $@
+
+# --- the two commands -----------------------------------------------------------------------------------------
+
+demo: $(STAMP)
+	$(BIN)/snakemake --cores $(CORES)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest $(TESTS)
+
+# --- the others -----------------------------------------------------------------------------------------------
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/snakefmt -l 120 --check Snakefile workflow
+	$(BIN)/mypy
+	$(BIN)/python .ci/snakemake_lint.py
+
+test-gpu: $(STAMP)
+	$(BIN)/python tests/gpu/run.py
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/plan.py
+
+device-run: $(STAMP)
+	$(BIN)/python -m kbverified device-run --list $(LIST) --out $(OUT) $(if $(SHARD),--shard $(SHARD))
+
+# A longer time limit changes nothing for candidates that met the old one, so it reruns nothing by itself.
+forget:
+	@test -n '$(VERDICT)' || { echo 'say which: make forget VERDICT=timeout [STAGE=hidden-gate]'; exit 2; }
+	@{ grep -rlE '"verdict": "$(VERDICT)"' --include='*.json' results/$(or $(STAGE),) || true; } | \
+	  while read -r record; do echo "$$record"; rm -- "$$record"; done
+
+clean:
+	rm -rf .build .snakemake logs benchmarks/out

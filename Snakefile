@@ -1,0 +1,72 @@
+"""
+From problems and language-model-written kernels to verified speedups.
+
+One file target per candidate and stage, in the order of the includes below:
+
+    generate -> compile -> hidden-gate -> time-fp32, time-tf32 -> memory -> aggregate
+
+    snakemake --cores all                                    what config/config.yaml selects
+    snakemake --cores all --configfile config/kernelbench.yaml
+    snakemake --cores all results/kernels/GENERATOR.parquet  one generator
+    snakemake -n                                             what would run, and why
+
+A candidate's failure is a result: the job succeeds and its record says why. Only faults of the machine fail a job.
+The stages are ``shell:`` with a light client and not ``script:``: Snakemake starts a script's interpreter with a
+preamble that costs 270 ms, reruns it when the script is merely touched and does not see the modules it imports.
+Here the modules behind a stage enter its ``params:`` as a digest instead (src/kbverified/source_digest.py).
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+# The code beside this file is the code that runs, in this process and in every job, whatever else is installed.
+sys.path.insert(0, str(Path(workflow.basedir) / "src"))
+os.environ.update(PYTHONPATH=str(Path(workflow.basedir) / "src"))
+
+
+configfile: "config/config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/problems.smk"
+include: "workflow/rules/generate.smk"
+include: "workflow/rules/compile.smk"
+include: "workflow/rules/hidden_gate.smk"
+include: "workflow/rules/time.smk"
+include: "workflow/rules/memory.smk"
+include: "workflow/rules/aggregate.smk"
+
+
+localrules:
+    all,
+    aggregate,
+    leaderboard,
+
+
+# Every record is requested, not only the leaderboard: Snakemake does not remake a deleted intermediate that nobody
+# asks for.
+rule all:
+    default_target: True
+    input:
+        leaderboard=rules.leaderboard.output,
+        problems=AUDITS,
+        records=[record for records in RECORDS.values() for record in records],
+
+
+onstart:
+    progress.start(logger, total=len(workflow.dag))
+
+
+onsuccess:
+    progress.finish()
+    summary.print_success(Path("."))
+
+
+onerror:
+    progress.finish()
+    summary.print_failure(log)

@@ -1,0 +1,244 @@
+"""The configuration: what to evaluate, on what, and how long a stage may take.
+
+These models are the source. ``workflow/schemas/config.schema.json`` is generated from them
+(``python -m kbverified.config``) and a test fails where the two differ. Torch-free.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import difflib
+import importlib.metadata
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from kbverified import protocol
+from kbverified.keys import NAME_PATTERN, PROBLEM_PATTERN
+
+Device = Literal["auto", "cuda", "cpu"]
+Sandbox = Literal["auto", "full", "user", "none"]
+Arm = Literal["naive", "published", "matched"]
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used. The message names file, key and value."""
+
+
+class Section(BaseModel):
+    """Base of every part of the configuration: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Selection(Section):
+    """Which candidates and problems. ``all`` stands for everything that is there."""
+
+    suites: tuple[str, ...] = Field(default=("bundled",), min_length=1)
+    """Folders of ``problems/``."""
+    generators: tuple[str, ...] | Literal["all"] = "all"
+    """Rows of the generators table."""
+    levels: tuple[int, ...] | Literal["all"] = "all"
+    problems: tuple[str, ...] | Literal["all"] = "all"
+    """``level1_19``, or ``kernelbench/level1_19`` for one suite only."""
+    samples: tuple[int, ...] | Literal["all"] = "all"
+    """Sample numbers. For an API generator ``all`` means the number of samples in its row."""
+
+    @field_validator("suites")
+    @classmethod
+    def _suites_are_names(cls, suites: tuple[str, ...]) -> tuple[str, ...]:
+        for suite in suites:
+            if not re.fullmatch(NAME_PATTERN, suite):
+                raise ValueError(f"{suite!r} is no suite name ({NAME_PATTERN})")
+        return suites
+
+    @field_validator("problems")
+    @classmethod
+    def _problems_are_keys(cls, problems: tuple[str, ...] | str) -> tuple[str, ...] | str:
+        for problem in problems if isinstance(problems, tuple) else ():
+            if not re.fullmatch(rf"({NAME_PATTERN}/)?{PROBLEM_PATTERN}", problem):
+                raise ValueError(f"{problem!r} is no problem: write level1_19 or suite/level1_19")
+        return problems
+
+
+class Tau(Section):
+    """Tolerance per dtype, applied at aggregation: the critical tolerance of a pass is at most this."""
+
+    fp32: float = Field(default=protocol.TAU["fp32"], gt=0)
+    bf16: float = Field(default=protocol.TAU["bf16"], gt=0)
+
+
+class Timeouts(Section):
+    """Seconds that a candidate's (or problem's) process may take in each stage.
+
+    A timeout is a verdict on the candidate. Changing one reruns nothing by itself: see config/README.md.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    audit_problem: int = Field(default=600, gt=0, alias="audit-problem")
+    compile: int = Field(default=600, gt=0)
+    hidden_gate: int = Field(default=300, gt=0, alias="hidden-gate")
+    time_fp32: int = Field(default=300, gt=0, alias="time-fp32")
+    time_tf32: int = Field(default=300, gt=0, alias="time-tf32")
+    memory: int = Field(default=120, gt=0)
+
+    def of(self, stage: str) -> int:
+        """Seconds for a stage by its name in ``keys.STAGES``, or ``audit-problem``."""
+        return int(getattr(self, stage.replace("-", "_")))
+
+
+class Compile(Section):
+    arch: str | None = Field(default=None, pattern=r"^\d+\.\d[af]?$")
+    """CUDA architecture to build for, as ``9.0``. None: that of the GPU in this machine."""
+
+
+class Settings(Section):
+    """The whole configuration."""
+
+    selection: Selection = Selection()
+    generators_tsv: str = "config/generators.tsv"
+    """The table of generators."""
+    device: Device = "auto"
+    """``auto``: cuda where a GPU is there, else cpu."""
+    sandbox: Sandbox = "auto"
+    """``auto``: the strongest level that this machine allows. The level reached is in every record."""
+    gate_mode: Literal["ieee", "default"] = "ieee"
+    """Precision mode of both sides in the hidden gate; ``default`` is that of the published run."""
+    tau: Tau = Tau()
+    timeouts_s: Timeouts = Timeouts()
+    compile: Compile = Compile()
+    build_root: str = ".build"
+    """Where extensions are built, outside results; may be deleted at any time."""
+    allow_mixed_environments: bool = False
+    """Aggregate records of different devices, drivers or torch versions into one table."""
+    headline_arm: Arm = "matched"
+
+
+def read_settings(config: Mapping[str, Any], files: Sequence[str] = ()) -> Settings:
+    """Validate a configuration that was merged from files (later ones win) and perhaps a command line.
+
+    Raises ConfigError with file, key and value, and with the nearest known keys where a key is unknown.
+    """
+    try:
+        return Settings.model_validate(dict(config))
+    except ValidationError as error:
+        problems = [_explain(dict(item), files) for item in error.errors()]
+        raise ConfigError("\n".join(problems)) from None
+
+
+def load_settings(path: Path) -> Settings:
+    """Read one configuration file. Raises ConfigError, FileNotFoundError."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: a mapping of keys is needed, this is {type(content).__name__}")
+    return read_settings(content, [str(path)])
+
+
+def _explain(item: dict[str, Any], files: Sequence[str]) -> str:
+    """One line for one error of pydantic's."""
+    keys = [str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "literal["))]
+    value = repr(item.get("input"))
+    value = value if len(value) <= 80 else value[:77] + "..."
+    head = f"{_file_of(keys, files)}: {'.'.join(keys)}: "
+    if item["type"] == "extra_forbidden":
+        known = _known_keys(keys[:-1])
+        near = difflib.get_close_matches(keys[-1], known, n=2)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known keys: {', '.join(known)}"
+        return f"{head}unknown key (value {value}); {hint}"
+    return f"{head}{item['msg']} (value {value})"
+
+
+def _known_keys(path: Sequence[str]) -> list[str]:
+    model: type[BaseModel] = Settings
+    for key in path:
+        annotation = model.model_fields[key].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _file_of(keys: Sequence[str], files: Sequence[str]) -> str:
+    """The last file that sets a key; the command line where none does."""
+    for name in reversed(files):
+        try:
+            node: Any = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError):
+            continue
+        depth = 0
+        while depth < len(keys) and isinstance(node, dict) and keys[depth] in node:
+            node = node[keys[depth]]
+            depth += 1
+        # Errors inside a list name an index: the list is the key that the file sets.
+        if depth == len(keys) or (depth and not isinstance(node, dict)):
+            return name
+    return "--config" if files else "config"
+
+
+# --- device -------------------------------------------------------------------------------------------------
+
+
+def why_no_gpu() -> str | None:
+    """Why CUDA cannot be used here, in one sentence; None where it can. Torch-free, touches no CUDA context."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None and visible.strip() in ("", "-1"):
+        return f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU"
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return "no NVIDIA driver is installed (libnvidia-ml.so.1 not found)"
+    if code := nvml.nvmlInit_v2():
+        return f"the NVIDIA driver does not answer (nvmlInit gave {code})"
+    count = ctypes.c_uint(0)
+    nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+    nvml.nvmlShutdown()
+    if count.value == 0:
+        return "the NVIDIA driver sees no GPU"
+    try:
+        torch = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return "torch is not installed"
+    return f"torch {torch} is a CPU build" if torch.endswith("+cpu") else None
+
+
+def resolve_device(device: Device, *, check: bool = True) -> Literal["cuda", "cpu"]:
+    """``auto`` becomes cuda where a GPU is there, else cpu.
+
+    Raises ConfigError where cuda is asked for and no GPU is there. ``check=False`` leaves that out: the machine
+    that plans the run need not be the one that has the GPU.
+    """
+    if device == "cpu":
+        return "cpu"
+    if device == "cuda" and not check:
+        return "cuda"
+    reason = why_no_gpu()
+    if reason is None:
+        return "cuda"
+    if device == "cuda":
+        raise ConfigError(f"device: cuda is asked for, but {reason}. Use device: cpu or auto, or a machine with a GPU.")
+    return "cpu"
+
+
+# --- schema -------------------------------------------------------------------------------------------------
+
+SCHEMA_PATH = Path("workflow/schemas/config.schema.json")
+
+
+def schema_text() -> str:
+    """The JSON schema of the configuration, as the file in workflow/schemas holds it."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Settings.model_json_schema(by_alias=True)}
+    return json.dumps(schema, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA_PATH.write_text(schema_text(), encoding="utf-8")

@@ -1,0 +1,129 @@
+"""Which code shapes a stage's record: a digest over the modules that the stage depends on.
+
+Snakemake notices an edited input, but not an edited module. So each stage's rule carries this digest in its
+``params:``; editing a module reruns the stages that import it, directly or not, and what follows. A comment, a
+docstring or a reformatted line changes no digest, since the syntax tree is hashed and not the text.
+
+Constants come in through ``protocol.digest(stage)``, by value, so ``protocol`` itself is left out here: changing tau
+must not rerun a stage. Torch-free: nothing is imported, the sources are only parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from functools import cache
+from pathlib import Path
+
+PACKAGE = "kbverified"
+PACKAGE_ROOT = Path(__file__).parent
+
+# Where each stage begins. What these import is found by reading them; a module that is started as a process of
+# its own, and therefore imported by nobody, is named here.
+ROOTS: dict[str, tuple[str, ...]] = {
+    "audit-problem": ("stages", "devices", "judge.audit", "lease", "precision", "problems"),
+    "compile": ("stages", "judge.build", "worker"),
+    "hidden-gate": ("stages", "judge.gate", "judge.stage", "worker", "compilation.directory"),
+    "time-fp32": ("stages", "judge.timing", "judge.stage", "worker", "compilation.directory"),
+    "time-tf32": ("stages", "judge.timing", "judge.stage", "worker", "compilation.directory"),
+    "memory": ("stages", "judge.memory", "judge.stage", "worker", "compilation.directory"),
+    "aggregate": ("aggregation",),
+    "leaderboard": ("aggregation",),
+}
+# Hands over to one of many: it counts itself, but not what it imports.
+NOT_FOLLOWED = ("stages",)
+
+# Modules at which following ends, because their content reaches a measuring stage in another way: constants by value
+# in protocol.digest(stage), the shape of records by SCHEMA_VERSION and by the modules that fill them, paths by being
+# the rules' inputs and outputs. The stages that only interpret records depend on all of it.
+LEFT_OUT = ("keys", "protocol", "records")
+INTERPRETING = ("aggregate", "leaderboard")
+
+
+@cache
+def digest(stage: str) -> str:
+    """Sha256 (hex) over the modules that shape what a stage writes; stages are the keys of ROOTS.
+
+    Raises ValueError for an unknown stage, FileNotFoundError where a module named in ROOTS is gone.
+    """
+    total = hashlib.sha256()
+    for path in files(stage):
+        total.update(str(path.relative_to(PACKAGE_ROOT)).encode() + b"\0" + _file_digest(path) + b"\0")
+    return total.hexdigest()
+
+
+def files(stage: str) -> list[Path]:
+    """The files that enter a stage's digest, sorted. Raises as ``digest`` does."""
+    if stage not in ROOTS:
+        raise ValueError(f"stage {stage!r} is none of {', '.join(ROOTS)}")
+    found: set[Path] = set()
+    left_out = () if stage in INTERPRETING else LEFT_OUT
+    waiting = [_module_path(name) for name in ROOTS[stage]]
+    while waiting:
+        path = waiting.pop()
+        if path in found or (path.parent == PACKAGE_ROOT and path.stem in left_out):
+            continue
+        found.add(path)
+        if path.suffix == ".py" and path.stem not in NOT_FOLLOWED:
+            waiting.extend(_imports(path))
+        # A package's other files (C++ or CUDA headers, templates) are read by its modules.
+        waiting.extend(p for p in path.parent.iterdir() if p.is_file() and p.suffix not in (".py", ".pyc", ".typed"))
+    return sorted(found)
+
+
+def _module_path(dotted: str) -> Path:
+    """The file of a module named relative to the package, as ``judge.gate``. Raises FileNotFoundError."""
+    base = PACKAGE_ROOT.joinpath(*dotted.split("."))
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path
+    raise FileNotFoundError(f"{base}.py: no such module; correct ROOTS in {__file__}")
+
+
+@cache
+def _imports(path: Path) -> tuple[Path, ...]:
+    """Files of the package's own modules that a module imports, at its head or inside a function."""
+    names: set[str] = set()
+    inside = path.relative_to(PACKAGE_ROOT).parent.parts
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = (PACKAGE, *inside)[: len(inside) + 2 - node.level]
+                base = ".".join((*above, base) if base else above)
+            # ``from package import name``: name may be a module of its own.
+            names.update((base, *(f"{base}.{alias.name}" for alias in node.names)))
+    found = set()
+    for name in names:
+        head, _, rest = name.partition(".")
+        if head != PACKAGE:
+            continue
+        parts = rest.split(".") if rest else []
+        # Importing a.b.c runs the __init__ of a and of a.b too.
+        for depth in range(len(parts) + 1):
+            base = PACKAGE_ROOT.joinpath(*parts[:depth])
+            found.update(p for p in (base.with_suffix(".py"), base / "__init__.py") if depth and p.is_file())
+    return tuple(sorted(found))
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), filename=str(path))
+
+
+@cache
+def _file_digest(path: Path) -> bytes:
+    if path.suffix != ".py":
+        return hashlib.sha256(path.read_bytes()).digest()
+    tree = _tree(path)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            # A bare string is a docstring, of the module, class, function or of the field above it.
+            node.body = [line for line in node.body if not _is_bare_string(line)] or [ast.Pass()]
+    return hashlib.sha256(ast.dump(tree).encode()).digest()
+
+
+def _is_bare_string(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and isinstance(line.value.value, str)

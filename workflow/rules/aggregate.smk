@@ -1,0 +1,59 @@
+"""
+This part of the workflow turns records into tables: first per generator, then all of them into the leaderboard.
+
+REQUIRED INPUTS:
+
+    records   = results/{stage}/{generator}/{suite}/{problem}/{sample}.json     of every stage
+    audits    = results/problems/{suite}/{problem}.json                         of every selected problem
+
+OUTPUTS:
+
+    kernels     = results/kernels/{generator}.parquet       one row per candidate
+    leaderboard = results/leaderboard.json, .csv, .md
+
+Everything that only interprets records happens here, tau above all: changing it reruns these two rules and no stage.
+These are scripts, since they run once per generator and hand over thousands of paths.
+"""
+
+
+rule aggregate:
+    input:
+        records=lambda wildcards: RECORDS[wildcards.generator],
+        audits=AUDITS,
+        metadata=lambda wildcards: METADATA[wildcards.generator],
+    output:
+        kernels="results/kernels/{generator}.parquet",
+    log:
+        "logs/aggregate/{generator}.log",
+    benchmark:
+        "benchmarks/out/aggregate/{generator}.tsv"
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        code=code("aggregate"),
+        settings=AGGREGATION,
+    script:
+        "../scripts/aggregate.py"
+
+
+rule leaderboard:
+    input:
+        kernels=[f"results/kernels/{generator}.parquet" for generator in RECORDS],
+        audits=AUDITS,
+    output:
+        json="results/leaderboard.json",
+        csv="results/leaderboard.csv",
+        markdown="results/leaderboard.md",
+    log:
+        "logs/leaderboard.log",
+    benchmark:
+        "benchmarks/out/leaderboard.tsv"
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        code=code("leaderboard"),
+        settings=AGGREGATION,
+    script:
+        "../scripts/leaderboard.py"

@@ -1,0 +1,160 @@
+"""
+Settings, keys and the small functions that the rule files share.
+
+REQUIRED INPUTS:
+
+    config/config.yaml      merged with --configfile and --config
+    config/generators.tsv   or the table that generators_tsv names
+    problems/, generations/ what is there decides what is selected
+
+OUTPUTS: none; afterwards these names are set
+
+    SETTINGS      the validated configuration
+    DEVICE        cuda or cpu
+    SPECS         the rows of the generators table, by name
+    AUDITS        paths of the audit records of all selected problems
+    RECORDS       paths of all records, by generator
+"""
+
+import hashlib
+import re
+import shlex
+from functools import cache
+
+from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
+
+from kbverified import keys, progress, protocol, run_lock, source_digest, summary
+from kbverified.config import ConfigError, read_settings, resolve_device
+from kbverified.generators import read_generators
+from kbverified.selection import select
+
+try:
+    SETTINGS = read_settings(config, [os.path.relpath(path) for path in workflow.configfiles])
+    GENERATORS_TSV = Path(SETTINGS.generators_tsv)
+    ROWS = read_generators(GENERATORS_TSV)
+    SELECTED = select(SETTINGS.selection, ROWS)
+    if SETTINGS.device == "auto" and not workflow.local_exec:
+        raise ConfigError(
+            "device: auto looks at the machine that plans the run. With a cluster executor write device: cuda or cpu."
+        )
+    # Whoever plans a run for a cluster, or only plans it, needs no GPU.
+    DEVICE = resolve_device(
+        SETTINGS.device,
+        check=workflow.is_main_process and workflow.local_exec and not workflow.dryrun,
+    )
+except (ConfigError, OSError, ValueError) as error:
+    raise WorkflowError(str(error)) from None
+
+SPECS = {row.generator: row for row in ROWS}
+AUDITS = [str(key.record_path()) for key in SELECTED.problems]
+RECORDS = {
+    generator: [f"results/{stage}/{key.tail}.json" for key in candidates for stage in keys.STAGES]
+    for generator, candidates in SELECTED.candidates.items()
+}
+
+# Metadata beside a candidate is optional for one that was put there by hand. An API generator's is always made.
+METADATA = {
+    generator: [
+        str(path)
+        for path in (key.metadata_path() for key in candidates)
+        if SPECS[generator].origin == "api" or path.exists()
+    ]
+    for generator, candidates in SELECTED.candidates.items()
+}
+# What aggregation is told; everything else in the configuration is about stages.
+AGGREGATION = {
+    "tau": SETTINGS.tau.model_dump(),
+    "allow_mixed": SETTINGS.allow_mixed_environments,
+    "headline_arm": SETTINGS.headline_arm,
+}
+
+if workflow.is_main_process and not workflow.dryrun:
+    run_lock.hold(Path(".snakemake"))
+
+# Rules write ``kbverified stage ...``: this very interpreter, and the job's process is Python itself and no shell.
+shell.prefix(f'kbverified() {{{{ exec {shlex.quote(sys.executable)} -m kbverified "$@"; }}}}; ')
+
+
+wildcard_constraints:
+    generator=keys.NAME_PATTERN,
+    suite=keys.NAME_PATTERN,
+    problem=keys.PROBLEM_PATTERN,
+    sample=keys.SAMPLE_PATTERN,
+
+
+@cache
+def _sha256_of_existing(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def sha256(path):
+    """Sha256 (hex) of a file. A candidate that is still to be generated has none yet: its job is planned anew later."""
+    try:
+        return _sha256_of_existing(path)
+    except FileNotFoundError:
+        return "not there yet"
+
+
+def problem_sha256(wildcards):
+    return f"problem {sha256(f'problems/{wildcards.suite}/{wildcards.problem}.py')}"
+
+
+def source_sha256(wildcards):
+    """Tracked beside the inputs themselves, because an edit that keeps an old mtime (rsync, tar) is an edit too."""
+    candidate = keys.CandidateKey.from_tail(
+        f"{wildcards.generator}/{wildcards.suite}/{wildcards.problem}/{wildcards.sample}"
+    )
+    return f"candidate {sha256(candidate.source_path())} {problem_sha256(wildcards)}"
+
+
+def code(stage):
+    """Modules and constants that shape a stage's record: a change of either reruns the stage and what follows."""
+    constants = protocol.digest(stage) if stage in protocol.STAGE_CONSTANTS else ""
+    return f"{source_digest.digest(stage)} {constants}"
+
+
+def dtype(wildcards):
+    """A candidate outside the selection may be asked for by name, but its generator has to be in the table."""
+    if wildcards.generator not in SPECS:
+        raise WorkflowError(
+            f"{GENERATORS_TSV}: no row for generator {wildcards.generator!r}; it has {', '.join(SPECS)}"
+        )
+    return SPECS[wildcards.generator].dtype
+
+
+def options(stage):
+    """The settings that shape a stage's record, as its command line gets them: tracked as a param."""
+    common = f"--device {DEVICE} --sandbox {SETTINGS.sandbox} --build-root {shlex.quote(SETTINGS.build_root)}"
+    # Extensions are built in the compile stage, and in the gate where a build needs the GPU.
+    if stage in ("compile", "hidden-gate") and SETTINGS.compile.arch:
+        common = f"{common} --arch {SETTINGS.compile.arch}"
+    if stage == "hidden-gate":
+        common = f"{common} --gate-mode {SETTINGS.gate_mode}"
+    return lambda wildcards: f"{common} --dtype {dtype(wildcards)}"
+
+
+def timeout_s(stage):
+    """As a resource and not as a param: a longer limit changes nothing for those that met the old one."""
+    return SETTINGS.timeouts_s.of(stage)
+
+
+def runtime_min(stage):
+    """Minutes to ask a cluster for: both sides' limits, a canary after a timeout, and the start of processes."""
+    building = timeout_s("compile") if stage == "hidden-gate" else 0
+    return (3 * timeout_s(stage) + building) // 60 + 5
+
+
+def gpus():
+    return 1 if DEVICE == "cuda" else 0
+
+
+def timing_threads():
+    """A GPU is leased by the job itself. On a CPU all cores are what is measured, so nothing may run beside it."""
+    return 1 if DEVICE == "cuda" else workflow.resource_settings.cores or 1
+
+
+def api_generators():
+    """A pattern for the generators whose candidates may be generated; one that matches nothing where there is none."""
+    names = [re.escape(name) for name, row in SPECS.items() if row.origin == "api"]
+    return "|".join(names) or "(?!)"

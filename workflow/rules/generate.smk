@@ -1,0 +1,41 @@
+"""
+This part of the workflow asks a model's API for candidates. Bundled and imported candidates are plain files and
+never outputs of a rule: Snakemake deletes a rule's outputs before it runs the rule again.
+
+REQUIRED INPUTS:
+
+    problem   = problems/{suite}/{problem}.py
+
+OUTPUTS:
+
+    source    = generations/{generator}/{suite}/{problem}/{sample}.py     for generators with origin api only
+    metadata  = generations/{generator}/{suite}/{problem}/{sample}.json
+
+A response is paid for, so nothing here may lose one. Responses live in an append-only store under
+generations/{generator}/ that no rule owns, and the command replays it before it asks again. ``update`` keeps the
+outputs in place while the rule runs and brings them back where it fails; a sample edited by hand is left as it is.
+``ancient``: a newer problem file alone sends no new request. To ask anew, delete the sample.
+"""
+
+
+rule generate:
+    input:
+        problem=ancient("problems/{suite}/{problem}.py"),
+    output:
+        source=update("generations/{generator}/{suite}/{problem}/{sample}.py"),
+        metadata=update("generations/{generator}/{suite}/{problem}/{sample}.json"),
+    log:
+        "logs/generate/{generator}/{suite}/{problem}/{sample}.log",
+    benchmark:
+        "benchmarks/out/generate/{generator}/{suite}/{problem}/{sample}.tsv"
+    wildcard_constraints:
+        generator=api_generators(),
+    resources:
+        api_calls=1,
+        mem_mb=1000,
+        runtime=30,
+        generators=SETTINGS.generators_tsv,
+    shell:
+        "kbverified generate --generator {wildcards.generator} --suite {wildcards.suite}"
+        " --problem {wildcards.problem} --sample {wildcards.sample}"
+        " --generators-tsv {resources.generators:q} --out {output.source} > {log} 2>&1"

@@ -1,0 +1,49 @@
+"""
+This part of the workflow times each candidate beside its baseline, both in the same precision mode.
+
+REQUIRED INPUTS:
+
+    candidate = generations/{generator}/{suite}/{problem}/{sample}.py
+    problem   = problems/{suite}/{problem}.py
+    audit     = results/problems/{suite}/{problem}.json
+    compiled  = results/compile/{generator}/{suite}/{problem}/{sample}.json
+    gate      = results/hidden-gate/{generator}/{suite}/{problem}/{sample}.json
+
+OUTPUTS:
+
+    record    = results/time-{mode}/{generator}/{suite}/{problem}/{sample}.json     mode is fp32 or tf32
+
+Nothing else may run on what is being timed. On a GPU the job leases its device; on a CPU it claims every core.
+"""
+
+
+rule time:
+    input:
+        candidate="generations/{generator}/{suite}/{problem}/{sample}.py",
+        problem="problems/{suite}/{problem}.py",
+        audit="results/problems/{suite}/{problem}.json",
+        compiled="results/compile/{generator}/{suite}/{problem}/{sample}.json",
+        gate="results/hidden-gate/{generator}/{suite}/{problem}/{sample}.json",
+    output:
+        record="results/time-{mode}/{generator}/{suite}/{problem}/{sample}.json",
+    log:
+        "logs/time-{mode}/{generator}/{suite}/{problem}/{sample}.log",
+    benchmark:
+        "benchmarks/out/time-{mode}/{generator}/{suite}/{problem}/{sample}.tsv"
+    wildcard_constraints:
+        mode="fp32|tf32",
+    threads: timing_threads()
+    resources:
+        gpu=gpus(),
+        mem_mb=8000,
+        runtime=runtime_min("time-fp32"),
+        timeout_s=lambda wildcards: timeout_s(f"time-{wildcards.mode}"),
+    params:
+        code=lambda wildcards: code(f"time-{wildcards.mode}"),
+        sources=source_sha256,
+        options=options("time"),
+    shell:
+        "kbverified stage time-{wildcards.mode}"
+        " --candidate {input.candidate} --problem {input.problem} --audit {input.audit}"
+        " --compiled {input.compiled} --gate {input.gate} --out {output.record}"
+        " {params.options} --timeout-s {resources.timeout_s} > {log} 2>&1"
