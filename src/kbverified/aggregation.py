@@ -45,9 +45,6 @@ class AggregationSettings(BaseModel):
 
     tau: dict[str, float] = Field(default_factory=lambda: dict(protocol.TAU))
     """Tolerance per dtype: a critical tolerance of at most this passes."""
-    timed_tau: dict[str, float] = Field(default_factory=lambda: {"fp32": 1e-2, "bf16": 1e-2})
-    """The same for outputs of timed launches (never below tau). fp32 is wider than in the gate: timing runs in modes
-    where either side may use TF32, and an honest kernel is not to lose its times for being the more exact one."""
     allow_mixed: bool = False
     """Let records of different devices, drivers, torch, CUDA, protocols or gate modes into one table."""
     headline_arm: Literal["naive", "published", "matched"] = "matched"
@@ -204,7 +201,7 @@ def _timings(found: CandidateRecords, settings: AggregationSettings) -> Part:
     for stage in kernel_table.TIME_STAGES:
         timing = arms.read_timing(stage, _time(found, stage), settings, found.path(stage))
         columns |= arms.timing_columns(timing, settings)
-        reasons[column_name(stage)] = timing.why_null
+        reasons[column_name(stage)] = timing.why_null or arms.why_no_interval(timing, settings)
         timings[stage] = timing
     kind = next((p.device.kind for _, _, p in found.present() if p.device is not None), None)
     arm, why = arms.arm_columns(timings["time-fp32"], timings["time-tf32"], _dtype(found), kind, settings)

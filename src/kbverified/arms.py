@@ -27,10 +27,6 @@ class Settings(Protocol):
     """What of the aggregation's settings is needed here."""
 
     @property
-    def timed_tau(self) -> Mapping[str, float]: ...
-    @property
-    def tau(self) -> Mapping[str, float]: ...
-    @property
     def resamples(self) -> int: ...
     @property
     def confidence(self) -> float: ...
@@ -56,11 +52,11 @@ class Speedup:
 
 
 def read_timing(stage: str, record: TimeRecord | None, settings: Settings, path: Path) -> Timing:
-    """Medians and bootstrap draws of one timing record, if its timed outputs were right.
+    """Medians and bootstrap draws of one timing record, if its timed outputs were right (its verdict is pass).
 
     ``path`` is the record's file, for messages. Raises RecordError for a time that is not positive.
     """
-    why = why_missing(record, stage) or _why_untrusted(stage, record, settings)
+    why = why_missing(record, stage)
     if record is None or why:
         return Timing(stage, record, why)
     baseline = [r.baseline_ms for r in record.rounds if r.baseline_ms and r.candidate_ms]
@@ -74,24 +70,13 @@ def read_timing(stage: str, record: TimeRecord | None, settings: Settings, path:
     return Timing(stage, record, None, *medians, draws)
 
 
-def _why_untrusted(stage: str, record: TimeRecord | None, settings: Settings) -> str | None:
-    """Why the timed outputs speak against the times, although the record's verdict is pass."""
-    if record is None or record.timed_critical_tolerance is None:
-        return None
-    dtype = record.provenance.dtype
-    allowed = max(settings.timed_tau[dtype], settings.tau[dtype])
-    if record.timed_critical_tolerance <= allowed:
-        return None
-    return f"{stage}: wrong_value: a timed output needs tau {record.timed_critical_tolerance:.3g}, has {allowed:g}"
-
-
 def timing_columns(timing: Timing, settings: Settings) -> dict[str, Any]:
     """The table's columns of one timing record; times are null where they may not be used."""
     prefix, record = column_name(timing.stage), timing.record
     if record is None or record.status == "skipped":
         return {}
     columns: dict[str, Any] = {
-        f"{prefix}_verdict": record.verdict if timing.why_null is None or record.verdict != "pass" else "wrong_value",
+        f"{prefix}_verdict": record.verdict,
         f"{prefix}_mode": record.provenance.mode,
         f"{prefix}_baseline_name": f"reference({record.provenance.mode})" if record.provenance.mode else None,
         f"{prefix}_baseline_disturbed": record.baseline_disturbed,
@@ -110,6 +95,13 @@ def timing_columns(timing: Timing, settings: Settings) -> dict[str, Any]:
         interval = statistics.percentile_interval(draws, timing.draws.rounds, settings.confidence)
         columns |= interval_columns(f"{prefix}_{side}_ms", value, interval)
     return columns
+
+
+def why_no_interval(timing: Timing, settings: Settings) -> str | None:
+    """Why times that are there have no interval; None where they have one."""
+    if timing.draws is None or timing.draws.rounds >= statistics.minimum_units(settings.confidence):
+        return None
+    return f"no interval: only {timing.draws.rounds} rounds"
 
 
 def interval_columns(name: str, value: float | None, interval: Interval | None) -> dict[str, float | None]:
@@ -157,7 +149,7 @@ def _in_one_record(arm: Arm, timing: Timing, settings: Settings) -> Speedup:
     if mode != wanted:
         return Speedup(None, None, f"{timing.stage} ran in mode {mode}; the {arm} arm is defined in {wanted}")
     value = metrics.ratio(timing.baseline_ms, timing.candidate_ms)
-    return _with_interval(value, statistics.paired_interval(timing.draws, settings.confidence))
+    return _with_interval(value, statistics.paired_interval(timing.draws, settings.confidence), timing.draws.rounds)
 
 
 def _published(default: Timing, tf32: Timing, kind: str | None, settings: Settings) -> Speedup:
@@ -176,11 +168,12 @@ def _published(default: Timing, tf32: Timing, kind: str | None, settings: Settin
         names = " and ".join(str(uuid) for uuid in uuids)
         return Speedup(None, None, f"not the same GPU: time-fp32 and time-tf32 ran on {names}")
     value = metrics.ratio(tf32.baseline_ms, default.candidate_ms)
-    return _with_interval(value, statistics.unpaired_interval(tf32.draws, default.draws, settings.confidence))
+    interval = statistics.unpaired_interval(tf32.draws, default.draws, settings.confidence)
+    return _with_interval(value, interval, min(tf32.draws.rounds, default.draws.rounds))
 
 
-def _with_interval(value: float | None, interval: Interval | None) -> Speedup:
-    return Speedup(value, interval, None if interval else "no interval: fewer than two rounds")
+def _with_interval(value: float | None, interval: Interval | None, rounds: int) -> Speedup:
+    return Speedup(value, interval, None if interval else f"no interval: only {rounds} rounds")
 
 
 # --- flags --------------------------------------------------------------------------------------------------

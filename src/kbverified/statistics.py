@@ -55,13 +55,23 @@ def resample_counts(n: int, seed: int, resamples: int = protocol.BOOTSTRAP_RESAM
     return counts
 
 
+@cache
+def minimum_units(confidence: float = protocol.CONFIDENCE) -> int:
+    """The fewest units from which a bootstrap can give an interval of this confidence: 6 for 95 %.
+
+    No resample leaves the range of the n values, and that range misses the median of their distribution with
+    probability 2^(1-n).
+    """
+    return math.ceil(1.0 - math.log2(1.0 - confidence))
+
+
 def percentile_interval(draws: Floats, n: int, confidence: float = protocol.CONFIDENCE) -> Interval | None:
     """Expanded percentile interval of bootstrap draws over n units; undefined draws (NaN) are left out.
 
-    None for n < 2, or where fewer than half of the draws are defined: such an interval would say nothing.
+    None for fewer than ``minimum_units``: such an interval would claim a confidence that it cannot have.
     """
     defined = draws[~np.isnan(draws)]
-    if n < 2 or 2 * defined.size < draws.size:
+    if n < minimum_units(confidence) or defined.size == 0:
         return None
     tail = expanded_tail(n, confidence)
     low, high = np.quantile(defined, [tail, 1.0 - tail])
@@ -130,28 +140,43 @@ def geometric_mean_draws(values: Sequence[float | None], counts: Floats) -> Floa
 
 
 def share_interval(hits: Sequence[bool], counts: Floats, confidence: float = protocol.CONFIDENCE) -> Interval | None:
-    """Interval of a share: bootstrap, but exact (Clopper-Pearson) where all or none hit.
+    """Interval of a share of problems: bootstrap, but exact where that says nothing. None for no problem.
 
-    There every resample looks alike and the bootstrap would claim certainty.
+    Where all or none hit, every resample looks alike and the bootstrap would claim certainty.
     """
     n, hit = len(hits), sum(hits)
     if n == 0:
         return None
-    edge = ((1.0 - confidence) / 2.0) ** (1.0 / n)
-    if hit == 0:
-        return Interval(0.0, 1.0 - edge)
-    if hit == n:
-        return Interval(edge, 1.0)
+    if hit in (0, n) or n < minimum_units(confidence):
+        return exact_share_interval(hit, n, confidence)
     return percentile_interval(share_draws(hits, counts), n, confidence)
+
+
+def exact_share_interval(hit: int, n: int, confidence: float = protocol.CONFIDENCE) -> Interval:
+    """Clopper-Pearson interval of a share: the p at which so many hits, or so few, have probability (1-c)/2."""
+    tail = (1.0 - confidence) / 2.0
+    low = 0.0 if hit == 0 else 1.0 - _share_at_most(n - hit, n, tail)
+    high = 1.0 if hit == n else _share_at_most(hit, n, tail)
+    return Interval(low, high)
+
+
+def _share_at_most(hit: int, n: int, probability: float) -> float:
+    """The p at which a binomial of n has at most ``hit`` with the given probability, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in range(100):
+        p = (low + high) / 2.0
+        if math.fsum(math.comb(n, k) * p**k * (1.0 - p) ** (n - k) for k in range(hit + 1)) > probability:
+            low = p
+        else:
+            high = p
+    return (low + high) / 2.0
 
 
 def geometric_mean_interval(
     values: Sequence[float | None], counts: Floats, confidence: float = protocol.CONFIDENCE
 ) -> Interval | None:
-    """Interval of a geometric mean over problems; None where fewer than two problems have a value."""
+    """Interval of a geometric mean over problems; None where too few of them have a value."""
     present = sum(value is not None for value in values)
-    if present < 2:
-        return None
     return percentile_interval(geometric_mean_draws(values, counts), present, confidence)
 
 
@@ -217,14 +242,14 @@ def round_draws(
 
 
 def paired_interval(draws: RoundDraws, confidence: float = protocol.CONFIDENCE) -> Interval | None:
-    """Interval of median(baseline) / median(candidate) timed in the same rounds; None for fewer than two rounds."""
+    """Interval of median(baseline) / median(candidate) timed in the same rounds; None for too few rounds."""
     return percentile_interval(draws.baseline_ms / draws.candidate_ms, draws.rounds, confidence)
 
 
 def unpaired_interval(
     baseline_from: RoundDraws, candidate_from: RoundDraws, confidence: float = protocol.CONFIDENCE
 ) -> Interval | None:
-    """Interval of median(baseline) of one record / median(candidate) of another; None for fewer than two rounds.
+    """Interval of median(baseline) of one record / median(candidate) of another; None for too few rounds.
 
     The records' rounds are drawn independently. It holds no variance between jobs: a single pair of jobs has no
     evidence of it.

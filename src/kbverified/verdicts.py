@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from kbverified import protocol
 from kbverified.metrics import within_tolerance
 from kbverified.records import CompileRecord, GateRecord, RecordError, StageRecord
 
-TESTS = ("standard", "hidden")
+Test = Literal["standard", "hidden"]
+TESTS: tuple[Test, ...] = ("standard", "hidden")
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,9 @@ def outcomes(gate: GateRecord, applicable: Sequence[str] | None, path: Path) -> 
     found: dict[str, Outcome] = {}
     for i, trial in enumerate(gate.trials):
         name = trial.distribution
-        if applicable is not None and trial.applicable != (name in applicable):
+        if applicable is not None and trial.applicable and name not in applicable:
             raise RecordError(
-                f"{path}: field trials.{i}.applicable: {trial.applicable} for {name}, but the problem's audit finds "
+                f"{path}: field trials.{i}.applicable: true for {name}, but the problem's audit finds only "
                 f"{', '.join(applicable) or 'nothing'} applicable. Delete the file and rerun to make it again."
             )
         if trial.applicable and trial.failure is None and trial.critical_tolerance is None:
@@ -75,8 +77,6 @@ def outcomes(gate: GateRecord, applicable: Sequence[str] | None, path: Path) -> 
                 f"{path}: field trials.{i}.critical_tolerance: null for {name} without a failure. "
                 "Delete the file and rerun to make it again."
             )
-        if name in found and found[name].applicable != trial.applicable:
-            raise RecordError(f"{path}: field trials.{i}.applicable: {trial.applicable}, unlike an earlier {name}")
         found[name] = _merge(
             found.get(name),
             Outcome(
@@ -94,7 +94,8 @@ def _merge(first: Outcome | None, second: Outcome) -> Outcome:
         return second
     tolerances = [o.critical_tolerance for o in (first, second) if o.critical_tolerance is not None]
     failing = first if first.failure else second
-    return Outcome(first.applicable, failing.failure, failing.detail, max(tolerances, default=None))
+    applicable = first.applicable and second.applicable
+    return Outcome(applicable, failing.failure, failing.detail, max(tolerances, default=None))
 
 
 def judge(
@@ -103,7 +104,7 @@ def judge(
     applicable: Sequence[str] | None,
     tau: float | None,
     gate_path: Path,
-) -> dict[str, Judgement]:
+) -> dict[Test, Judgement]:
     """Verdicts of both tests, by their names in TESTS. Raises RecordError for a gate record that cannot be true.
 
     A structural verdict of compile or gate is the verdict of both tests, unless the gate's record shows that it
@@ -149,14 +150,14 @@ def _judge_test(
     if tau is None:
         raise RecordError(f"{path}: field provenance.dtype: the settings name no tau for {gate.provenance.dtype}")
     broken = [name for name in wanted if name in found and found[name].failure is not None]
-    failed = tuple(name for name in wanted if name in found and not _passes(found[name], tau))
+    unjudged = [name for name in wanted if name in found and not found[name].applicable]
+    failed = tuple(name for name in wanted if name in found and name not in unjudged and not _passes(found[name], tau))
     compared = {name for name in every if name in found and found[name].failure is None}
     # A gate that failed is no verdict on this test where its own distributions were all compared and others were not.
     elsewhere = compared.issuperset(wanted) and len(compared) < len(every)
-    if broken:
-        first = found[broken[0]]
-        return Judgement(_named(first.failure, gate), first.detail or gate.detail, failed)
-    if gate.verdict != "pass" and not elsewhere:
+    if broken and gate.verdict == "pass":
+        return Judgement(_named(found[broken[0]].failure, gate), found[broken[0]].detail, failed)
+    if gate.verdict != "pass" and (broken or not elsewhere):
         return Judgement(_named(gate.verdict, gate), gate.detail, failed)
     missing = [name for name in wanted if name not in found]
     if missing:
@@ -167,6 +168,9 @@ def _judge_test(
     if failed:
         needed = found[failed[0]].critical_tolerance
         return Judgement(_named("wrong_value", gate), f"{failed[0]}: needs tau {needed:.3g}, has {tau:g}", failed)
+    if unjudged:
+        # The audit found the distribution applicable, the trial's own draw made the reference overflow: no pass.
+        return Judgement(None, why_null=f"{', '.join(unjudged)}: the reference was not finite on this trial; rerun it")
     return Judgement("pass")
 
 

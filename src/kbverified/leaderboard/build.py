@@ -1,0 +1,297 @@
+"""From kernel tables and problem audits to a leaderboard. Nothing is read from disk here.
+
+The active problems are the selected ones that are usable and not degenerate: the same set for every generator, arm
+and test, so that no arm can look better by leaving problems out. In each arm the winner among a problem's verified
+samples is chosen by that arm's speedup (metrics.best_of); memory is that of the winner. All intervals come from one
+set of resampled problems per scope, the same for every generator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kbverified import kernel_table, metrics, statistics
+from kbverified.aggregation import AggregationSettings, non_discriminating
+from kbverified.kernel_table import MEMORY_FIELDS
+from kbverified.keys import ProblemKey
+from kbverified.leaderboard.conditions import check_frames, conditions_of, summary_of
+from kbverified.leaderboard.model import Common, Entry, Estimate, Excluded, Leaderboard
+from kbverified.metrics import ARMS, Arm
+from kbverified.records import ProblemRecord
+from kbverified.statistics import Floats, Interval
+from kbverified.verdicts import TESTS, Test
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The active problems of one suite and level (None: all levels), and their bootstrap counts."""
+
+    suite: str
+    level: int | None
+    problems: tuple[str, ...]
+    counts: Floats | None
+
+
+@dataclass(frozen=True)
+class Best:
+    """Per active problem of a scope: solved, and the winner's row, None where no verified sample has a speedup."""
+
+    solved: tuple[bool, ...]
+    winners: tuple[Row | None, ...]
+
+    def column(self, name: str) -> list[float | None]:
+        return [None if row is None else row[name] for row in self.winners]
+
+
+def build(
+    frames: Mapping[str, pd.DataFrame],
+    problems: Mapping[ProblemKey, ProblemRecord | None],
+    settings: AggregationSettings,
+) -> Leaderboard:
+    """The leaderboard of some generators (name -> kernel table) on the selected problems (key -> audit).
+
+    Raises ValueError for a table that holds another generator's rows or a problem that was not selected, and
+    MixedEnvironments where tables come from different environments, unless the settings allow it.
+    """
+    tables: dict[str, list[dict[str, Any]]] = {name: kernel_table.rows(frame) for name, frame in frames.items()}
+    _check_keys(tables, problems)
+    if not settings.allow_mixed:
+        check_frames(tables)
+    excluded = [
+        Excluded(suite=k.suite, problem=k.problem, reason=why)
+        for k, why in ((k, why_inactive(p)) for k, p in problems.items())
+        if why
+    ]
+    scopes = _scopes(problems, settings)
+    dtypes = {name: dtype_of(rows) for name, rows in tables.items()}
+    entries, common = [], []
+    for scope in scopes:
+        weak = {d: _weak_problems(problems, scope.suite, settings.tau.get(d or "")) for d in set(dtypes.values())}
+        for arm in ARMS:
+            for test in TESTS:
+                best: dict[str, Best] = {}
+                for name, rows in tables.items():
+                    here = [row for row in rows if row["suite"] == scope.suite and row["problem"] in scope.problems]
+                    if any(row["suite"] == scope.suite for row in rows):
+                        best[name] = best_samples(here, scope.problems, arm, test)
+                        entries.append(
+                            _entry(name, dtypes[name], scope, arm, test, here, best[name], weak[dtypes[name]], settings)
+                        )
+                if scope.level is None:
+                    common += _common(best, dtypes, scope, arm, test, settings)
+    order = {name: i for i, name in enumerate(tables)}
+    entries.sort(key=lambda e: (e.suite, order[e.generator]))
+    active = {str(key) for key, problem in problems.items() if not why_inactive(problem)}
+    return Leaderboard(
+        conditions=conditions_of(tables, problems, len(active), settings),
+        entries=tuple(entries),
+        common=tuple(common),
+        generators=tuple(summary_of(name, dtypes[name], rows) for name, rows in tables.items()),
+        excluded=tuple(excluded),
+        non_discriminating={
+            dtype: tuple(
+                str(key)
+                for key, problem in problems.items()
+                if str(key) in active and problem and non_discriminating(problem, settings.tau.get(dtype))
+            )
+            for dtype in sorted({d for d in dtypes.values() if d})
+        },
+    )
+
+
+def why_inactive(problem: ProblemRecord | None) -> str | None:
+    """Why a problem counts in no metric; None where it is active."""
+    if problem is None:
+        return "not audited: no audit-problem record"
+    if problem.status == "skipped":
+        return f"not audited: {problem.reason}"
+    if not problem.usable:
+        return f"unusable: {problem.detail or 'the reference does not run'}"
+    if problem.degenerate is None:
+        return "not audited: the record does not say whether it is degenerate"
+    return "degenerate: the reference is 0 throughout" if problem.degenerate else None
+
+
+def best_samples(rows: Sequence[Row], problems: Sequence[str], arm: Arm, test: Test) -> Best:
+    """Best of N per problem (in the order of ``problems``) among rows of one generator and suite."""
+    verified: dict[str, list[Row]] = {}
+    for row in rows:
+        if row[f"verdict_{test}"] == "pass":
+            verified.setdefault(row["problem"], []).append(row)
+    name = f"speedup_{arm}"
+    winners = [
+        metrics.best_of(verified.get(p, []), speedup_of=lambda row: row[name], order=lambda row: row["sample"])
+        for p in problems
+    ]
+    return Best(tuple(p in verified for p in problems), tuple(winners))
+
+
+def dtype_of(rows: Sequence[Row]) -> str | None:
+    return "+".join(sorted({row["dtype"] for row in rows if row["dtype"]})) or None
+
+
+def _check_keys(tables: Mapping[str, Sequence[Row]], problems: Mapping[ProblemKey, ProblemRecord | None]) -> None:
+    for name, rows in tables.items():
+        for row in rows:
+            if row["generator"] != name:
+                raise ValueError(f"the table of {name} has a row of generator {row['generator']}")
+            if ProblemKey(row["suite"], row["problem"]) not in problems:
+                raise ValueError(
+                    f"the table of {name} has {row['suite']}/{row['problem']}, which is not selected: "
+                    "aggregate it again under this selection"
+                )
+
+
+def _scopes(problems: Mapping[ProblemKey, ProblemRecord | None], settings: AggregationSettings) -> list[Scope]:
+    """Each suite's levels, then the suite as a whole. Suites are never pooled: their shapes differ."""
+    scopes = []
+    for suite in sorted({key.suite for key in problems}):
+        keys = sorted((k for k in problems if k.suite == suite), key=lambda k: (k.level, k.number))
+        for level in [*sorted({key.level for key in keys}), None]:
+            active = tuple(k.problem for k in keys if level in (None, k.level) and not why_inactive(problems[k]))
+            seed = statistics.seed_from("problems", suite, active)
+            counts = statistics.resample_counts(len(active), seed, settings.resamples) if active else None
+            scopes.append(Scope(suite, level, active, counts))
+    return scopes
+
+
+def _weak_problems(
+    problems: Mapping[ProblemKey, ProblemRecord | None], suite: str, tau: float | None
+) -> frozenset[str]:
+    return frozenset(
+        key.problem
+        for key, record in problems.items()
+        if key.suite == suite and record and non_discriminating(record, tau)
+    )
+
+
+# --- estimates ----------------------------------------------------------------------------------------------
+
+
+def _rounded(value: float) -> float:
+    """Nine significant digits: what is beyond depends on the machine's summation order."""
+    return float(f"{value:.9g}")
+
+
+def _estimate(value: float | None, interval: Interval | None, n: int, why_null: str | None, few: str) -> Estimate:
+    if value is None:
+        return Estimate(value=None, n=n, why_null=why_null or "not measured")
+    if interval is None:
+        return Estimate(value=_rounded(value), n=n, why_null=few)
+    return Estimate(value=_rounded(value), low=_rounded(interval.low), high=_rounded(interval.high), n=n)
+
+
+def _share(hits: Sequence[bool], scope: Scope, why_null: str | None, settings: AggregationSettings) -> Estimate:
+    if scope.counts is None or why_null:
+        return Estimate(value=None, n=len(hits), why_null=why_null or "no active problem")
+    interval = statistics.share_interval(hits, scope.counts, settings.confidence)
+    return _estimate(metrics.share(hits), interval, len(hits), None, "no interval")
+
+
+def _mean(
+    values: Sequence[float | None], scope: Scope, why_null: str | None, settings: AggregationSettings
+) -> Estimate:
+    value, n = metrics.correct_speedup(values)
+    if scope.counts is None or value is None:
+        return Estimate(value=None, n=n, why_null=why_null or "no active problem")
+    interval = statistics.geometric_mean_interval(values, scope.counts, settings.confidence)
+    return _estimate(value, interval, n, None, f"no interval: only {n} problems have a value")
+
+
+def _why_none(rows: Sequence[Row], best: Best, test: Test, group: str, measured: int) -> str | None:
+    """Why nothing was measured although problems were solved: the commonest reason of the verified samples."""
+    if measured:
+        return None
+    if not any(best.solved):
+        return "no verified sample"
+    reasons = Counter(row[f"why_null_{group}"] for row in rows if row[f"verdict_{test}"] == "pass")
+    reason, _ = max(((r, n) for r, n in reasons.items() if r), key=lambda item: (item[1], item[0]), default=(None, 0))
+    return reason or "the verified sample that won on speed has none"
+
+
+def _entry(
+    name: str,
+    dtype: str | None,
+    scope: Scope,
+    arm: Arm,
+    test: Test,
+    rows: Sequence[Row],
+    best: Best,
+    weak: frozenset[str],
+    settings: AggregationSettings,
+) -> Entry:
+    speedups = best.column(f"speedup_{arm}")
+    n_timed = sum(value is not None for value in speedups)
+    why_speed = _why_none(rows, best, test, f"speedup_{arm}", n_timed)
+    # With nothing solved, no problem is above p, measured or not.
+    why_share = why_speed if any(best.solved) else None
+    memory = {field: best.column(f"memory_ratio_{field}") for field in MEMORY_FIELDS}
+    why_memory = {
+        field: why_speed or _why_none(rows, best, test, "memory", sum(v is not None for v in values))
+        for field, values in memory.items()
+    }
+    with_candidate = {row["problem"] for row in rows}
+    return Entry(
+        generator=name,
+        dtype=dtype,
+        suite=scope.suite,
+        level=scope.level,
+        arm=arm,
+        test=test,
+        n_problems=len(scope.problems),
+        n_without_candidate=sum(problem not in with_candidate for problem in scope.problems),
+        n_samples=len(rows),
+        n_solved=sum(best.solved),
+        n_solved_non_discriminating=sum(s and p in weak for s, p in zip(best.solved, scope.problems)),
+        n_timed=n_timed,
+        correctness=_share(best.solved, scope, None, settings),
+        correct_speedup=_mean(speedups, scope, why_speed, settings),
+        fast_p={
+            f"{p:g}": _share([v is not None and v > p for v in speedups], scope, why_share, settings)
+            for p in settings.fast_p
+        },
+        memory_efficiency={f: _mean(values, scope, why_memory[f], settings) for f, values in memory.items()},
+        memory_efficient={
+            f: _share(
+                [v is not None and v > 1 for v in values], scope, why_memory[f] if any(best.solved) else None, settings
+            )
+            for f, values in memory.items()
+        },
+    )
+
+
+def _common(
+    best: Mapping[str, Best],
+    dtypes: Mapping[str, str | None],
+    scope: Scope,
+    arm: Arm,
+    test: Test,
+    settings: AggregationSettings,
+) -> list[Common]:
+    """Generators of one dtype on the problems that all of them solved; nothing for a single generator."""
+    found = []
+    for dtype in sorted({dtypes[name] for name in best}, key=str):
+        columns = {n: b.column(f"speedup_{arm}") for n, b in best.items() if dtypes[n] == dtype}
+        if len(columns) < 2:
+            continue
+        shared = [all(column[i] is not None for column in columns.values()) for i in range(len(scope.problems))]
+        kept = {n: [v if s else None for v, s in zip(column, shared)] for n, column in columns.items()}
+        why = "no problem was solved and timed by all generators"
+        found.append(
+            Common(
+                suite=scope.suite,
+                dtype=dtype,
+                arm=arm,
+                test=test,
+                n_problems=sum(shared),
+                correct_speedup={n: _mean(values, scope, why, settings) for n, values in kept.items()},
+            )
+        )
+    return found

@@ -1,0 +1,118 @@
+"""Under which conditions a leaderboard's numbers hold, and the counts that go beside them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kbverified.aggregation import AggregationSettings
+from kbverified.candidate_records import MixedEnvironments
+from kbverified.kernel_table import DIGEST_STAGES, column_name
+from kbverified.keys import ProblemKey
+from kbverified.leaderboard.model import Conditions, GeneratorSummary
+from kbverified.records import ProblemRecord
+from kbverified.verdicts import TESTS, Test
+
+Row = Mapping[str, Any]
+
+DEVICE_COLUMNS = ("device_kind", "device_name", "driver", "torch", "cuda")
+MODE_COLUMNS = {"hidden-gate": "gate_mode", "time-fp32": "time_fp32_mode", "time-tf32": "time_tf32_mode"}
+DIGEST_COLUMNS = {stage: f"protocol_digest_{column_name(stage)}" for stage in DIGEST_STAGES}
+
+
+def environment_of(row: Row) -> str | None:
+    """Device and software of a row in words, None where no stage used a device."""
+    if row["device_kind"] is None:
+        return None
+    return ", ".join(f"{name} {row[name]}" for name in DEVICE_COLUMNS)
+
+
+def check_frames(tables: Mapping[str, Sequence[Row]]) -> None:
+    """Raises MixedEnvironments where rows differ in device, software, mode or protocol, naming candidates."""
+    subjects = {"environment": environment_of}
+    subjects |= {f"mode of {stage}": _getter(column) for stage, column in MODE_COLUMNS.items()}
+    subjects |= {f"protocol of {stage}": _getter(column) for stage, column in DIGEST_COLUMNS.items()}
+    lines = []
+    for subject, value_of in subjects.items():
+        seen: dict[str, list[str]] = {}
+        for row in (row for rows in tables.values() for row in rows):
+            if (value := value_of(row)) is not None:
+                key = f"{row['generator']}/{row['suite']}/{row['problem']}/{row['sample']}"
+                seen.setdefault(value, []).append(key)
+        if len(seen) > 1:
+            lines.append(f"{subject} differs:")
+            lines += [f"  {value}: {len(keys)} candidates ({', '.join(keys[:3])})" for value, keys in seen.items()]
+    if lines:
+        hint = "Rerun the older ones, leave generators out, or set allow_mixed_environments: true."
+        raise MixedEnvironments("\n".join(["tables of different environments in one leaderboard.", *lines, hint]))
+
+
+def _getter(column: str) -> Any:
+    return lambda row: row[column]
+
+
+def conditions_of(
+    tables: Mapping[str, Sequence[Row]],
+    problems: Mapping[ProblemKey, ProblemRecord | None],
+    n_active: int,
+    settings: AggregationSettings,
+) -> Conditions:
+    """What the tables agree on, or, where mixing was allowed, everything they hold."""
+    rows = [row for table in tables.values() for row in table]
+
+    def values(column: str) -> tuple[str, ...]:
+        return tuple(sorted({row[column] for row in rows if row[column] is not None}))
+
+    environments = tuple(sorted({e for e in map(environment_of, rows) if e is not None}))
+    notes = sorted({note for row in rows if row["arms_note"] for note in row["arms_note"].split("; ")})
+    if len(environments) > 1:
+        notes.append("environments are mixed")
+    return Conditions(
+        tau=settings.tau,
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        headline_arm=settings.headline_arm,
+        headline_test=settings.headline_test,
+        suites=tuple(sorted({key.suite for key in problems})),
+        n_problems_selected=len(problems),
+        n_problems_active=n_active,
+        environments=environments,
+        modes={stage: values(column) for stage, column in MODE_COLUMNS.items()},
+        protocol_digests={stage: values(column) for stage, column in DIGEST_COLUMNS.items()},
+        allow_mixed=settings.allow_mixed,
+        findings=values("device_kind") == ("cuda",) and len(environments) == 1,
+        notes=tuple(notes),
+    )
+
+
+def final_verdict(row: Row) -> str | None:
+    """The hidden verdict or, where that is a pass, what the timing stages found wrong."""
+    if row["verdict_hidden"] != "pass":
+        return row["verdict_hidden"]
+    timed = (row["time_fp32_verdict"], row["time_tf32_verdict"])
+    return next((verdict for verdict in timed if verdict not in (None, "pass")), "pass")
+
+
+def summary_of(name: str, dtype: str | None, rows: Sequence[Row]) -> GeneratorSummary:
+    """Counts over all candidates of a generator."""
+    verdicts: dict[Test, dict[str, int]] = {}
+    for test in TESTS:
+        counted = Counter(row[f"verdict_{test}"] or "not judged" for row in rows)
+        verdicts[test] = dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+    unexpected = [
+        f"{row['suite']}/{row['problem']}/{row['sample']}: expected {row['expected_verdict']}, got {final_verdict(row)}"
+        for row in rows
+        if row["expected_verdict"] is not None and row["expected_verdict"] != final_verdict(row)
+    ]
+    missing = Counter(row["why_null_verdict_hidden"] for row in rows if row["verdict_hidden"] is None)
+    return GeneratorSummary(
+        generator=name,
+        dtype=dtype,
+        n_candidates=len(rows),
+        verdicts=verdicts,
+        not_judged=dict(sorted(missing.items())),
+        n_flags_changed=sum(row["flags_changed"] is True for row in rows),
+        n_timed_output_wrong=sum(row["verdict_hidden"] == "pass" != final_verdict(row) for row in rows),
+        unexpected=tuple(unexpected),
+    )

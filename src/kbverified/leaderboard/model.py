@@ -1,0 +1,133 @@
+"""What a leaderboard holds: estimates with intervals, the conditions they hold under, and what was left out."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from kbverified.metrics import Arm
+from kbverified.protocol import SCHEMA_VERSION
+from kbverified.records import Record
+from kbverified.verdicts import Test
+
+
+class Estimate(Record):
+    """One number over problems with its bootstrap interval. Null is "not measured", and says why."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    n: int
+    """Over how many problems the value was taken: the denominator of a share, the terms of a mean."""
+    why_null: str | None = None
+    """Why there is no value or, where there is one, no interval."""
+
+    @model_validator(mode="after")
+    def _null_has_a_reason(self) -> Estimate:
+        complete = None not in (self.value, self.low, self.high)
+        if complete == (self.why_null is not None):
+            raise ValueError("an estimate has value and interval, or a reason for what is missing")
+        return self
+
+
+class Entry(Record):
+    """One generator on one suite and level, under one arm and one correctness test."""
+
+    generator: str
+    dtype: str | None
+    suite: str
+    level: int | None
+    """None: all levels of the suite together."""
+    arm: Arm
+    test: Test
+    n_problems: int
+    """Active problems: usable and not degenerate. The same set in every arm and test, for every generator."""
+    n_without_candidate: int
+    """Active problems for which the generator has no candidate at all. They count as not solved."""
+    n_samples: int
+    n_solved: int
+    """Problems with a verified sample."""
+    n_solved_non_discriminating: int
+    """Of these, problems on which another input's output passes too."""
+    n_timed: int
+    """Problems with a verified sample that has a speedup in this arm."""
+    correctness: Estimate
+    correct_speedup: Estimate
+    fast_p: dict[str, Estimate]
+    memory_efficiency: dict[str, Estimate]
+    """By memory figure; ``allocator_peak`` is the published one. For the samples that won on speed in this arm."""
+    memory_efficient: dict[str, Estimate]
+    """Share of active problems whose winner needs strictly less memory, by memory figure."""
+
+
+class Common(Record):
+    """Generators compared on the problems that all of them solved and have a speedup for."""
+
+    suite: str
+    dtype: str | None
+    arm: Arm
+    test: Test
+    n_problems: int
+    correct_speedup: dict[str, Estimate]
+    """By generator."""
+
+
+class GeneratorSummary(Record):
+    """Counts over all candidates of one generator, those for excluded problems too."""
+
+    generator: str
+    dtype: str | None
+    n_candidates: int
+    verdicts: dict[Test, dict[str, int]]
+    """How often each verdict was given; ``not judged`` where there is none."""
+    not_judged: dict[str, int]
+    """The reasons of hidden verdicts that are missing, with their counts."""
+    n_flags_changed: int
+    n_timed_output_wrong: int
+    """Candidates that pass the hidden test and failed while they were timed: verified, but without times."""
+    unexpected: tuple[str, ...] = ()
+    """Bundled candidates that did not get the verdict which their metadata names."""
+
+
+class Excluded(Record):
+    suite: str
+    problem: str
+    reason: str
+
+
+class Conditions(Record):
+    """What the numbers hold under. A claim is not to be made without them."""
+
+    tau: dict[str, float]
+    confidence: float
+    resamples: int
+    headline_arm: Arm
+    headline_test: Test
+    suites: tuple[str, ...]
+    n_problems_selected: int
+    n_problems_active: int
+    environments: tuple[str, ...]
+    """Device, driver, torch and CUDA. More than one only where mixing was allowed."""
+    modes: dict[str, tuple[str, ...]]
+    """Precision modes of the gate and the timing stages."""
+    protocol_digests: dict[str, tuple[str, ...]]
+    allow_mixed: bool
+    findings: bool
+    """False where nothing here may be used as a finding."""
+    notes: tuple[str, ...] = ()
+
+
+class Leaderboard(Record):
+    schema_version: int = SCHEMA_VERSION
+    conditions: Conditions
+    entries: tuple[Entry, ...]
+    common: tuple[Common, ...]
+    generators: tuple[GeneratorSummary, ...]
+    excluded: tuple[Excluded, ...]
+    """Selected problems that are not active, and why."""
+    non_discriminating: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Active problems on which another input's output passes at tau, by dtype. They count; read them apart."""
+
+    def entry(self, generator: str, suite: str, level: int | None, arm: Arm, test: Test) -> Entry | None:
+        """The entry with these keys, None where there is none."""
+        wanted = (generator, suite, level, arm, test)
+        return next((e for e in self.entries if (e.generator, e.suite, e.level, e.arm, e.test) == wanted), None)

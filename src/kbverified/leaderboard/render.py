@@ -1,0 +1,250 @@
+"""Writing a leaderboard: JSON (everything), CSV (flat), Markdown (to read), and a table for the terminal.
+
+The files depend on the leaderboard alone: no times, no paths. Each is replaced atomically.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from kbverified import records
+from kbverified.leaderboard.model import Entry, Estimate, Leaderboard
+from kbverified.metrics import Arm
+from kbverified.verdicts import Test
+
+FILE_NAMES = {"json": "leaderboard.json", "csv": "leaderboard.csv", "md": "leaderboard.md"}
+DASH = "–"
+
+ARM_MEANING = {
+    "naive": "reference(default) / candidate(default)",
+    "published": "reference(tf32) / candidate(default), from two jobs",
+    "matched": "reference(tf32) / candidate(tf32)",
+}
+
+
+def write(leaderboard: Leaderboard, directory: Path) -> list[Path]:
+    """Write leaderboard.json, .csv and .md into a folder and return their paths. Raises OSError."""
+    paths = [directory / name for name in FILE_NAMES.values()]
+    for path, text in zip(paths, (json_text(leaderboard), csv_text(leaderboard), markdown_text(leaderboard))):
+        records.write_text(path, text)
+    return paths
+
+
+def json_text(leaderboard: Leaderboard) -> str:
+    return leaderboard.model_dump_json(indent=1) + "\n"
+
+
+# --- CSV ----------------------------------------------------------------------------------------------------
+
+_ENTRY_FIELDS = (
+    "generator", "dtype", "suite", "level", "arm", "test", "n_problems", "n_without_candidate", "n_samples", "n_solved",
+    "n_solved_non_discriminating", "n_timed",
+)  # fmt: skip
+
+
+def csv_text(leaderboard: Leaderboard) -> str:
+    """One line per entry; each estimate as value, _low, _high, _n. Null is empty, the level of all is ``all``."""
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    estimates = [name for name, _ in _estimates(leaderboard.entries[0])] if leaderboard.entries else []
+    writer.writerow([*_ENTRY_FIELDS, *(f"{n}{end}" for n in estimates for end in ("", "_low", "_high", "_n"))])
+    for entry in leaderboard.entries:
+        values = ["all" if f == "level" and entry.level is None else getattr(entry, f) for f in _ENTRY_FIELDS]
+        for _, estimate in _estimates(entry):
+            values += [estimate.value, estimate.low, estimate.high, estimate.n]
+        writer.writerow(["" if value is None else value for value in values])
+    return lines.getvalue()
+
+
+def _estimates(entry: Entry) -> Iterator[tuple[str, Estimate]]:
+    yield "correctness", entry.correctness
+    yield "correct_speedup", entry.correct_speedup
+    yield from ((f"fast_{p}", estimate) for p, estimate in entry.fast_p.items())
+    yield from ((f"memory_efficiency_{name}", estimate) for name, estimate in entry.memory_efficiency.items())
+    yield from ((f"memory_efficient_{name}", estimate) for name, estimate in entry.memory_efficient.items())
+
+
+# --- the headline table -------------------------------------------------------------------------------------
+
+
+def _factor(estimate: Estimate | None) -> str:
+    """A factor with its count and interval: ``0.88 (98) [0.80, 0.97]``."""
+    if estimate is None or estimate.value is None:
+        return DASH
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.2f} ({estimate.n})"
+    return f"{estimate.value:.2f} ({estimate.n}) [{estimate.low:.2f}, {estimate.high:.2f}]"
+
+
+def _percent(estimate: Estimate | None) -> str:
+    """A share in percent with its interval: ``52.0 [42, 62]``."""
+    if estimate is None or estimate.value is None:
+        return DASH
+    if estimate.low is None or estimate.high is None:
+        return f"{100 * estimate.value:.1f}"
+    return f"{100 * estimate.value:.1f} [{100 * estimate.low:.0f}, {100 * estimate.high:.0f}]"
+
+
+def headline_columns(leaderboard: Leaderboard) -> list[str]:
+    arm, test = leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test
+    others = [f"{a}+{t}" for a, t in _beside(arm, test)]
+    return [
+        "generator", "suite", "level", "problems", "samples", f"correct % {test}", f"Correct Speedup (n) {arm}+{test}",
+        *others, f"fast_1 % {arm}+{test}", "memory efficiency", "memory efficient %",
+    ]  # fmt: skip
+
+
+def _beside(arm: Arm, test: Test) -> list[tuple[Arm, Test]]:
+    """The two arms named beside the headline: the published one, and what KernelBench itself would say."""
+    wanted: list[tuple[Arm, Test]] = [("published", "hidden"), ("naive", "standard")]
+    return [pair for pair in wanted if pair != (arm, test)]
+
+
+def headline_rows(leaderboard: Leaderboard) -> list[list[str]]:
+    """One row per generator, suite and level, each cell as text; the row over all levels comes last."""
+    arm, test = leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test
+    rows = []
+    for entry in leaderboard.entries:
+        if (entry.arm, entry.test) != (arm, test):
+            continue
+        beside = [leaderboard.entry(entry.generator, entry.suite, entry.level, a, t) for a, t in _beside(arm, test)]
+        covered = entry.n_problems - entry.n_without_candidate
+        rows.append(
+            [
+                entry.generator,
+                entry.suite,
+                "all" if entry.level is None else str(entry.level),
+                str(covered) if covered == entry.n_problems else f"{covered} of {entry.n_problems}",
+                str(entry.n_samples),
+                _percent(entry.correctness),
+                _factor(entry.correct_speedup),
+                *(_factor(other.correct_speedup if other else None) for other in beside),
+                _percent(entry.fast_p.get("1")),
+                _factor(entry.memory_efficiency["allocator_peak"]),
+                _percent(entry.memory_efficient["allocator_peak"]),
+            ]
+        )
+    return rows
+
+
+# --- Markdown -----------------------------------------------------------------------------------------------
+
+
+def _table(header: list[str], rows: list[list[str]]) -> list[str]:
+    lines = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+def conditions_lines(leaderboard: Leaderboard) -> list[str]:
+    """The conditions in words, one line each."""
+    c = leaderboard.conditions
+    tau = ", ".join(f"{value:g} ({dtype})" for dtype, value in sorted(c.tau.items()))
+    modes = "; ".join(f"{stage} {'/'.join(values) or DASH}" for stage, values in c.modes.items())
+    lines = [
+        f"Headline: {c.headline_arm} arm, {c.headline_test} test. tau {tau}. "
+        f"{100 * c.confidence:g} % bootstrap intervals over problems, {c.resamples} resamples.",
+        f"Problems: {c.n_problems_active} active of {c.n_problems_selected} selected ({', '.join(c.suites)}). "
+        "Shares are of all active problems; '2 of 3' means that one of 3 has no candidate and counts as not solved.",
+        *(f"Environment: {environment}." for environment in c.environments),
+        f"Precision modes: {modes}.",
+    ]
+    if not c.findings:
+        lines.append("Not for findings: the device is no GPU, there is none, or environments are mixed.")
+    return [*lines, *(f"Note: {note}." for note in c.notes)]
+
+
+def markdown_text(leaderboard: Leaderboard) -> str:
+    """The leaderboard to read: headline, conditions, what was not measured, left out, and the verdicts."""
+    lines = ["# Leaderboard", "", *_table(headline_columns(leaderboard), headline_rows(leaderboard)), ""]
+    lines += ["## Conditions", "", *(f"- {line}" for line in conditions_lines(leaderboard))]
+    lines += [f"- Arm {arm}: {meaning}." for arm, meaning in ARM_MEANING.items()]
+    lines += ["- Memory: torch's allocator peak, baseline / candidate, of the sample that won on speed.", ""]
+    lines += _section("Not measured", _null_lines(leaderboard))
+    lines += _section("Problems left out", [f"{e.suite}/{e.problem}: {e.reason}" for e in leaderboard.excluded])
+    weak = [f"{dtype}: {', '.join(names)}" for dtype, names in leaderboard.non_discriminating.items() if names]
+    lines += _section("Non-discriminating problems (another input's output passes; they count above)", weak)
+    lines += ["## Verdicts", "", *_verdict_table(leaderboard), ""]
+    for summary in leaderboard.generators:
+        lines += _section(f"{summary.generator}: not judged", [f"{why}: {n}" for why, n in summary.not_judged.items()])
+        lines += _section(f"{summary.generator}: not the verdict that was expected", list(summary.unexpected))
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _section(title: str, items: list[str]) -> list[str]:
+    return [f"## {title}", "", *(f"- {item}" for item in items), ""] if items else []
+
+
+def _null_lines(leaderboard: Leaderboard) -> list[str]:
+    """Why a Correct Speedup of the headline table is missing; levels only where the whole suite's is not."""
+    arm, test = leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test
+    shown = [(arm, test), *_beside(arm, test)]
+    lines = []
+    for entry in leaderboard.entries:
+        if (entry.arm, entry.test) not in shown or entry.correct_speedup.value is not None:
+            continue
+        whole = leaderboard.entry(entry.generator, entry.suite, None, entry.arm, entry.test)
+        if entry.level is None or (whole is not None and whole.correct_speedup.value is not None):
+            level = "all levels" if entry.level is None else f"level {entry.level}"
+            where = f"{entry.generator}, {entry.suite}, {level}, {entry.arm}+{entry.test}"
+            lines.append(f"{where}: {entry.correct_speedup.why_null}")
+    return lines
+
+
+def _verdict_table(leaderboard: Leaderboard) -> list[str]:
+    header = ["verdict", *(f"{s.generator} ({t})" for s in leaderboard.generators for t in s.verdicts)]
+    names = sorted({name for s in leaderboard.generators for counts in s.verdicts.values() for name in counts})
+    names.sort(key=lambda name: (name != "pass", name == "not judged"))
+    rows = [
+        [name, *(str(counts.get(name, 0)) for s in leaderboard.generators for counts in s.verdicts.values())]
+        for name in names
+    ]
+    flags = [str(s.n_flags_changed) for s in leaderboard.generators for _ in s.verdicts]
+    timed = [str(s.n_timed_output_wrong) for s in leaderboard.generators for _ in s.verdicts]
+    return _table(header, [*rows, ["(changed global flags)", *flags], ["(wrong while timed)", *timed]])
+
+
+# --- terminal -----------------------------------------------------------------------------------------------
+
+
+def terminal_table(leaderboard: Leaderboard) -> Table:
+    """The headline as a table for rich's console: intervals on a second line, a section per generator and suite."""
+    table = Table(title="Leaderboard", header_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    suites = len(leaderboard.conditions.suites) > 1
+    for i, name in enumerate(headline_columns(leaderboard)):
+        if suites or name != "suite":
+            table.add_column(name.replace("+", "\n"), justify="left" if i < 3 else "right")
+    previous = None
+    for row in headline_rows(leaderboard):
+        if previous is not None and row[:2] != previous:
+            table.add_section()
+        previous = row[:2]
+        cells = [Text(cell.replace(" [", "\n[").replace(", ", ",\u00a0")) for cell in row]
+        table.add_row(*(cells if suites else cells[:1] + cells[2:]), style="bold" if row[2] == "all" else None)
+    return table
+
+
+def print_leaderboard(leaderboard: Leaderboard, directory: Path, console: Console | None = None) -> None:
+    """Print the table, its conditions, what needs a look, and where the files are."""
+    console = console or Console(width=None if sys.stdout.isatty() else 140)
+    console.print(terminal_table(leaderboard))
+    for line in conditions_lines(leaderboard):
+        console.print(line, highlight=False, markup=False)
+    for summary in leaderboard.generators:
+        counts = ", ".join(f"{name} {n}" for name, n in summary.verdicts[leaderboard.conditions.headline_test].items())
+        console.print(f"{summary.generator}: {counts or 'no candidate'}", highlight=False, markup=False)
+        for line in summary.unexpected:
+            console.print(f"  unexpected: {line}", highlight=False, markup=False, style="red")
+    if leaderboard.excluded:
+        names = ", ".join(f"{e.suite}/{e.problem}" for e in leaderboard.excluded)
+        console.print(f"Left out: {names} (reasons in {FILE_NAMES['md']})", highlight=False, markup=False)
+    for name in FILE_NAMES.values():
+        console.print(str(directory / name), highlight=False, markup=False)
