@@ -1,0 +1,72 @@
+"""Writing many files as one step: compared with what is there, staged on the same disk, then renamed one by one.
+
+A full disk or a kill while staging leaves everything as it was; a kill between two renames leaves whole files only,
+and the same import run again completes them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class ImportRefused(ValueError):
+    """An import that was not done. The message names the file, the place in it, the value and what to do."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How the files to be written stand to those that are there."""
+
+    new: tuple[Path, ...]
+    unchanged: tuple[Path, ...]
+    differing: tuple[Path, ...]
+
+
+def compare(files: Mapping[Path, bytes]) -> Comparison:
+    """Sort the paths by what lies there now: nothing, the same bytes, or other bytes. Raises OSError."""
+    new, unchanged, differing = [], [], []
+    for path, data in files.items():
+        if not os.path.lexists(path):
+            new.append(path)
+        elif path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+            unchanged.append(path)
+        else:
+            differing.append(path)
+    return Comparison(tuple(new), tuple(unchanged), tuple(differing))
+
+
+def commit(files: Mapping[Path, bytes], folder: Path) -> None:
+    """Write all files, in their order, each atomically, after all of them are safe on disk below ``folder``.
+
+    ``folder`` and the files share a file system. Raises OSError, and then (unless a rename failed) nothing changed.
+    """
+    if not files:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=".incoming-", dir=folder))
+    try:
+        staged = {}
+        for index, (path, data) in enumerate(files.items()):
+            staged[path] = staging / str(index)
+            with open(staged[path], "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        for path in files:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        for path, temporary in staged.items():
+            os.replace(temporary, path)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def name_some(items: Iterable[object], limit: int = 5) -> str:
+    """The first few items in words, and how many more there are."""
+    listed = [str(item) for item in items]
+    more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
+    return ", ".join(listed[:limit]) + more
