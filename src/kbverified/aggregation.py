@@ -50,6 +50,8 @@ class AggregationSettings(BaseModel):
     headline_arm: Literal["naive", "published", "matched"] = "matched"
     headline_test: Literal["standard", "hidden"] = "hidden"
     fast_p: tuple[float, ...] = protocol.FAST_P
+    review_above: float = Field(default=10.0, gt=1)
+    """Verified candidates with a larger speedup in any arm are listed for review (protocol.md)."""
     resamples: int = Field(default=protocol.BOOTSTRAP_RESAMPLES, ge=100)
     confidence: float = Field(default=protocol.CONFIDENCE, gt=0.5, lt=1)
 

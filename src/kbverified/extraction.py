@@ -1,4 +1,4 @@
-"""From a model's answer to source, and what can be judged of a source without running it.
+"""From a model's answer to source. (What is wrong with a source is judged by ``classify`` of source_check.)
 
 A file that is Python as a whole is taken as it is. Otherwise the answer is read as Markdown. Rules, in order:
 
@@ -14,16 +14,16 @@ A file that is Python as a whole is taken as it is. Otherwise the answer is read
 from __future__ import annotations
 
 import ast
-import builtins
 import re
 import warnings
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast
+from typing import Literal
 
-from kbverified import source_check
-from kbverified.problems import module_level_names
+from kbverified.module_names import module_level_names, unbound_names
 from kbverified.protocol import CANDIDATE_SIZE_LIMIT_BYTES
-from kbverified.records import Verdict
+from kbverified.source_check import SourceVerdict, classify
+
+__all__ = ["Extraction", "SourceVerdict", "classify", "extract"]
 
 _DEFINES_MODEL = re.compile(r"^[ \t]*(class[ \t]+ModelNew\b|ModelNew[ \t]*=|from[ \t].*\bimport\b.*\bModelNew\b)", re.M)
 _LOOKS_LIKE_PYTHON = re.compile(
@@ -33,7 +33,7 @@ _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\r\n]*)$")
 _PYTHON_TAGS = ("python", "py", "python3", "py3", "pycon")
 _NOTHING = ("", "none", "null", "nan", "n/a")
 _PARSE_FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
-# Parsing time may grow with the square of the length (source_check); answers with code are some ten thousand.
+# Parsing time may grow with the square of the length (parse_check); answers with code are some ten thousand.
 _PARSE_LIMIT_CHARACTERS = 128 << 10
 
 
@@ -44,13 +44,6 @@ class Extraction:
     code: str
     how: Literal["verbatim", "fence", "none"]
     detail: str | None = None
-
-
-class SourceVerdict(NamedTuple):
-    """A failure that shows in the source alone."""
-
-    verdict: Verdict
-    detail: str
 
 
 @dataclass(frozen=True)
@@ -121,7 +114,7 @@ def _with_missing_pieces(blocks: list[_Block], chosen: int) -> str:
     earlier = [(block.code, _tree(block.code)) for block in blocks[:chosen] if block.is_python]
     supplied = {name for _, other in earlier if other for name in module_level_names(other)}
     whole = "\n".join([*(text for text, _ in earlier), code])
-    return whole if _unbound_names(tree) & supplied and _parses(whole) else code
+    return whole if unbound_names(tree) & supplied and _parses(whole) else code
 
 
 def _split(text: str) -> tuple[list[_Block], str]:
@@ -172,41 +165,3 @@ def _tree(text: str) -> ast.Module | None:
 
 def _parses(text: str) -> bool:
     return _tree(text) is not None
-
-
-def _unbound_names(tree: ast.Module) -> set[str]:
-    """Names that are read in a program and bound nowhere in it, builtins left out."""
-    read: set[str] = set()
-    bound = module_level_names(tree) | set(dir(builtins))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
-        elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            bound.add(node.name)
-        elif isinstance(node, ast.alias):
-            bound.add((node.asname or node.name).split(".")[0])
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            bound.add(node.name)
-    return read - bound
-
-
-def classify(source: bytes) -> SourceVerdict | None:
-    """Judge a candidate by its source alone, without running it. None: nothing to object to yet.
-
-    The parsing happens in a process of its own, under limits (source_check). Raises OSError or
-    subprocess.TimeoutExpired where that process could not do its work: a fault, not a verdict.
-    """
-    if len(source) > CANDIDATE_SIZE_LIMIT_BYTES:
-        return SourceVerdict("unreadable_source", f"{len(source)} bytes, the limit is {CANDIDATE_SIZE_LIMIT_BYTES}")
-    if source.strip().lower() in (b"", b"none", b"null"):
-        return SourceVerdict("no_code", "the source is only 'None'" if source.strip() else "the source is empty")
-    if b"\0" in source:
-        return SourceVerdict("unreadable_source", f"NUL byte at byte {source.index(0)}")
-    try:
-        source.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return SourceVerdict("unreadable_source", f"not UTF-8 at byte {error.start}")
-    objection = source_check.check(source)
-    return SourceVerdict(cast(Verdict, objection[0]), objection[1]) if objection else None

@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from kbverified.keys import PROBLEM_PATTERN, ProblemKey
+from kbverified.module_names import module_level_names
 from kbverified.records import Record, write_text
 
 REQUIRED_NAMES = ("Model", "get_inputs", "get_init_inputs")
@@ -130,23 +131,6 @@ def check_source(path: Path, text: str) -> None:
     missing = [name for name in REQUIRED_NAMES if name not in bound]
     if missing and "*" not in bound:
         raise _missing(path, missing)
-
-
-def module_level_names(tree: ast.Module) -> set[str]:
-    """Names that a module's own statements bind, also inside if, try, with and loops; ``*`` for a star import."""
-    names: set[str] = set()
-    pending: list[ast.AST] = list(tree.body)
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            names.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif not isinstance(node, ast.Lambda):
-            pending.extend(ast.iter_child_nodes(node))
-    return names
 
 
 class ManifestRow(Record):

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -313,6 +313,10 @@ class ProblemRecord(Record):
     inputs: tuple[TensorSpec | None, ...] = ()
     """None stands for an input that is no tensor."""
     outputs: tuple[TensorSpec, ...] = ()
+    output_structure: Any = None
+    """``tensor``, or a nesting of lists and dicts of ``tensor``."""
+    init_inputs: Any = None
+    """The constructor's arguments, encoded as they cross to a worker."""
     inputs_made_on: Literal["device", "cpu"] | None = None
     input_bytes: int | None = None
     output_bytes: int | None = None

@@ -1,75 +1,54 @@
-"""Does a source parse, and does it bind ModelNew? Run as a file of its own, in a process with limits.
-
-Parsing hostile text is not free: 4 MiB of ``f'{a}{a}...'`` keep Python 3.11's parser busy for over five minutes, 4 MiB
-of ``a\\n`` make 2.5 GB of syntax tree, and other releases have crashed on deep nesting. So no judge parses a candidate
-itself; this process does, under limits on CPU seconds and memory. Standard library only: it starts in 20 ms.
-"""
+"""What can be judged of a candidate by its source alone, without running it."""
 
 from __future__ import annotations
 
 import json
-import re
-import resource
+import signal
 import subprocess
-import symtable
 import sys
-import warnings
+from typing import NamedTuple, cast
 
-CPU_LIMIT_S = 20
-MEMORY_LIMIT_BYTES = 2 << 30
-# Far above the CPU limit: a machine that stalls is no verdict on the candidate.
+from kbverified import parse_check
+from kbverified.protocol import CANDIDATE_SIZE_LIMIT_BYTES
+from kbverified.records import Verdict
+
+# Far above the child's own limit on CPU seconds: a machine that stalls is no verdict on the candidate.
 WALL_LIMIT_S = 300.0
-_DETAIL_CHARACTERS = 300
-
-# Ways to bind a name that no parser sees. Where one of them occurs, the import decides.
-_DYNAMIC = re.compile(
-    r"\b(exec|eval|globals|vars|setattr|__dict__|__getattr__|importlib|__import__)\b"
-    r"|import[ \t]*\*|\bglobal\b.*\bModelNew\b"
-)
 
 
-def check(source: bytes) -> tuple[str, str] | None:
-    """Verdict (``syntax_error`` or ``no_model_new``) and detail of a UTF-8 source, from a fresh limited process.
+class SourceVerdict(NamedTuple):
+    """A failure that shows in the source alone."""
 
-    None: nothing to object to. Raises OSError or subprocess.TimeoutExpired where the check itself could not run.
+    verdict: Verdict
+    detail: str
+
+
+def classify(source: bytes) -> SourceVerdict | None:
+    """Judge a candidate by its source alone, without running it. None: nothing to object to yet.
+
+    The parsing happens in a process of its own, under limits (parse_check). Raises OSError or
+    subprocess.TimeoutExpired where that process could not do its work: a fault, not a verdict.
     """
-    command = [sys.executable, "-I", "-S", "-W", "ignore", __file__]
+    if len(source) > CANDIDATE_SIZE_LIMIT_BYTES:
+        return SourceVerdict("unreadable_source", f"{len(source)} bytes, the limit is {CANDIDATE_SIZE_LIMIT_BYTES}")
+    if source.strip().lower() in (b"", b"none", b"null"):
+        return SourceVerdict("no_code", "the source is only 'None'" if source.strip() else "the source is empty")
+    if b"\0" in source:
+        return SourceVerdict("unreadable_source", f"NUL byte at byte {source.index(0)}")
+    try:
+        source.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return SourceVerdict("unreadable_source", f"not UTF-8 at byte {error.start}")
+    return _parse(source)
+
+
+def _parse(source: bytes) -> SourceVerdict | None:
+    command = [sys.executable, "-I", "-S", "-W", "ignore", parse_check.__file__]
     done = subprocess.run(command, input=source, capture_output=True, timeout=WALL_LIMIT_S)
     if done.returncode == 0:
         answer = json.loads(done.stdout)
-        return (answer[0], answer[1]) if answer else None
-    if -done.returncode == 9:
+        return SourceVerdict(cast(Verdict, answer[0]), answer[1]) if answer else None
+    if done.returncode == -signal.SIGKILL:
         raise OSError("the process that parses a candidate was killed; is the machine out of memory?")
-    return "syntax_error", f"Python cannot parse it within {CPU_LIMIT_S} s and {MEMORY_LIMIT_BYTES >> 30} GiB"
-
-
-def examine(text: str) -> tuple[str, str] | None:
-    """``check`` in this very process, without limits."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(text, "<candidate>", "exec", dont_inherit=True)
-            table = symtable.symtable(text, "<candidate>", "exec")
-    except SyntaxError as error:
-        return "syntax_error", f"line {error.lineno}: {error.msg}"[:_DETAIL_CHARACTERS]
-    except (ValueError, RecursionError, MemoryError, OverflowError) as error:
-        return "syntax_error", f"cannot be parsed: {type(error).__name__}: {error}"[:_DETAIL_CHARACTERS]
-    try:
-        symbol = table.lookup("ModelNew")
-        bound = symbol.is_assigned() or symbol.is_imported()
-    except KeyError:
-        bound = False
-    if bound or _DYNAMIC.search(text):
-        return None
-    return "no_model_new", "nothing at module level is called ModelNew"
-
-
-def main() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT_S, CPU_LIMIT_S + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    json.dump(examine(sys.stdin.buffer.read().decode("utf-8-sig")), sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
+    limits = f"{parse_check.CPU_LIMIT_S} s and {parse_check.MEMORY_LIMIT_BYTES >> 30} GiB"
+    return SourceVerdict("syntax_error", f"Python cannot parse it within {limits}")

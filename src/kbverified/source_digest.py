@@ -28,7 +28,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "time-tf32": ("stages", "judge.timing", "judge.stage", "worker", "compilation.directory"),
     "memory": ("stages", "judge.memory", "judge.stage", "worker", "compilation.directory"),
     "aggregate": ("aggregation",),
-    "leaderboard": ("aggregation",),
+    "leaderboard": ("aggregation", "leaderboard"),
 }
 # Hands over to one of many: it counts itself, but not what it imports.
 NOT_FOLLOWED = ("stages",)
@@ -95,7 +95,7 @@ def _imports(path: Path) -> tuple[Path, ...]:
                 base = ".".join((*above, base) if base else above)
             # ``from package import name``: name may be a module of its own.
             names.update((base, *(f"{base}.{alias.name}" for alias in node.names)))
-    found = set()
+    found: set[Path] = set()
     for name in names:
         head, _, rest = name.partition(".")
         if head != PACKAGE:
@@ -103,8 +103,8 @@ def _imports(path: Path) -> tuple[Path, ...]:
         parts = rest.split(".") if rest else []
         # Importing a.b.c runs the __init__ of a and of a.b too.
         for depth in range(len(parts) + 1):
-            base = PACKAGE_ROOT.joinpath(*parts[:depth])
-            found.update(p for p in (base.with_suffix(".py"), base / "__init__.py") if depth and p.is_file())
+            module = PACKAGE_ROOT.joinpath(*parts[:depth])
+            found.update(p for p in (module.with_suffix(".py"), module / "__init__.py") if depth and p.is_file())
     return tuple(sorted(found))
 
 

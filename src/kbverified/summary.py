@@ -6,32 +6,35 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
-FILES = {
-    "leaderboard": "results/leaderboard.md, .csv, .json",
-    "one row per candidate": "results/kernels/{generator}.parquet",
-    "raw records": "results/{stage}/{generator}/{suite}/{problem}/{sample}.json",
-    "problem audits": "results/problems/{suite}/{problem}.json",
-}
+RAW_FILES = (
+    "results/kernels/{generator}.parquet                               one row per candidate",
+    "results/{stage}/{generator}/{suite}/{problem}/{sample}.json       raw records",
+    "results/problems/{suite}/{problem}.json                           problem audits",
+)
 
 
-def print_success(root: Path, stream: TextIO | None = None) -> None:
-    """Print the leaderboard that lies under root and where everything is. Never raises."""
-    out = stream or sys.stdout
+def print_success(root: Path) -> None:
+    """Print the leaderboard that lies under root and where everything is. Never raises: the run has succeeded."""
     try:
-        print("\n" + (root / "results" / "leaderboard.md").read_text(encoding="utf-8").rstrip() + "\n", file=out)
-        for what, where in FILES.items():
-            print(f"  {what + ':':24}{where}", file=out)
-        out.flush()
-    except OSError:
-        pass
+        from kbverified import records
+        from kbverified.leaderboard import Leaderboard
+        from kbverified.leaderboard.render import print_leaderboard
+
+        print()
+        print_leaderboard(records.read(root / "results" / "leaderboard.json", Leaderboard), root / "results")
+        print("\n".join(RAW_FILES), flush=True)
+    except FileNotFoundError:
+        pass  # other targets were asked for
+    except Exception as error:  # a closed pipe, an older file
+        print(f"The leaderboard could not be printed: {error}", file=sys.stderr)
 
 
 def print_failure(logs: list[str], stream: TextIO | None = None) -> None:
     """Say what a failed run left and what to do next. Never raises."""
     text = (
-        "\nSome jobs failed. That is never a verdict on a candidate (those are recorded), but a fault of the machine:\n"
-        "a GPU that is missing or busy, a full disk, a killed process. No record was written for them and none lost.\n"
-        "  what failed:   the log file named in each error above\n"
+        "\nSome jobs failed. That is never a verdict on a candidate (those are recorded): a GPU that is missing or\n"
+        "busy, a full disk, a killed process, or an input that cannot be used. Nothing that was recorded is lost.\n"
+        "  what failed:   see the log in each error above\n"
         f"  whole log:     {', '.join(logs)}\n"
         "  next:          mend the cause and run the same command again; only what is missing runs\n"
     )

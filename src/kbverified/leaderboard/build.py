@@ -93,7 +93,7 @@ def build(
         conditions=conditions_of(tables, problems, len(active), settings),
         entries=tuple(entries),
         common=tuple(common),
-        generators=tuple(summary_of(name, dtypes[name], rows) for name, rows in tables.items()),
+        generators=tuple(summary_of(name, dtypes[name], rows, settings) for name, rows in tables.items()),
         excluded=tuple(excluded),
         non_discriminating={
             dtype: tuple(

@@ -11,6 +11,7 @@ from kbverified.candidate_records import MixedEnvironments
 from kbverified.kernel_table import DIGEST_STAGES, column_name
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.model import Conditions, GeneratorSummary
+from kbverified.metrics import ARMS
 from kbverified.records import ProblemRecord
 from kbverified.verdicts import TESTS, Test
 
@@ -94,7 +95,16 @@ def final_verdict(row: Row) -> str | None:
     return next((verdict for verdict in timed if verdict not in (None, "pass")), "pass")
 
 
-def summary_of(name: str, dtype: str | None, rows: Sequence[Row]) -> GeneratorSummary:
+def to_review(row: Row, above: float) -> str | None:
+    """A verified candidate's speedups above a bound, in words; None where there is none."""
+    if row["verdict_hidden"] != "pass":
+        return None
+    large = {arm: row[f"speedup_{arm}"] for arm in ARMS if (row[f"speedup_{arm}"] or 0.0) > above}
+    claims = ", ".join(f"{arm} {value:.1f}x" for arm, value in large.items())
+    return f"{row['suite']}/{row['problem']}/{row['sample']}: {claims}" if claims else None
+
+
+def summary_of(name: str, dtype: str | None, rows: Sequence[Row], settings: AggregationSettings) -> GeneratorSummary:
     """Counts over all candidates of a generator."""
     verdicts: dict[Test, dict[str, int]] = {}
     for test in TESTS:
@@ -114,5 +124,9 @@ def summary_of(name: str, dtype: str | None, rows: Sequence[Row]) -> GeneratorSu
         not_judged=dict(sorted(missing.items())),
         n_flags_changed=sum(row["flags_changed"] is True for row in rows),
         n_timed_output_wrong=sum(row["verdict_hidden"] == "pass" != final_verdict(row) for row in rows),
+        n_baseline_disturbed=sum(
+            row["time_fp32_baseline_disturbed"] is True or row["time_tf32_baseline_disturbed"] is True for row in rows
+        ),
+        to_review=tuple(line for row in rows if (line := to_review(row, settings.review_above))),
         unexpected=tuple(unexpected),
     )

@@ -84,6 +84,10 @@ class GeneratorSummary(Record):
     n_flags_changed: int
     n_timed_output_wrong: int
     """Candidates that pass the hidden test and failed while they were timed: verified, but without times."""
+    n_baseline_disturbed: int
+    """Candidates of which a timing record's baseline ran otherwise beside the candidate than alone."""
+    to_review: tuple[str, ...] = ()
+    """Verified candidates with a speedup above the settings' review_above. They count; look at them."""
     unexpected: tuple[str, ...] = ()
     """Bundled candidates that did not get the verdict which their metadata names."""
 

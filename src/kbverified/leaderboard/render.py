@@ -175,6 +175,7 @@ def markdown_text(leaderboard: Leaderboard) -> str:
     lines += ["## Verdicts", "", *_verdict_table(leaderboard), ""]
     for summary in leaderboard.generators:
         lines += _section(f"{summary.generator}: not judged", [f"{why}: {n}" for why, n in summary.not_judged.items()])
+        lines += _section(f"{summary.generator}: to review (unusually fast)", list(summary.to_review))
         lines += _section(f"{summary.generator}: not the verdict that was expected", list(summary.unexpected))
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -207,9 +208,16 @@ def _verdict_table(leaderboard: Leaderboard) -> list[str]:
         [name, *(str(counts.get(name, 0)) for s in leaderboard.generators for counts in s.verdicts.values())]
         for name in names
     ]
-    flags = [str(s.n_flags_changed) for s in leaderboard.generators for _ in s.verdicts]
-    timed = [str(s.n_timed_output_wrong) for s in leaderboard.generators for _ in s.verdicts]
-    return _table(header, [*rows, ["(changed global flags)", *flags], ["(wrong while timed)", *timed]])
+    remarks = {
+        "(changed global flags)": "n_flags_changed",
+        "(wrong while timed)": "n_timed_output_wrong",
+        "(baseline disturbed)": "n_baseline_disturbed",
+    }
+    rows += [
+        [label, *(str(getattr(s, field)) for s in leaderboard.generators for _ in s.verdicts)]
+        for label, field in remarks.items()
+    ]
+    return _table(header, rows)
 
 
 # --- terminal -----------------------------------------------------------------------------------------------

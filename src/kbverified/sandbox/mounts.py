@@ -66,10 +66,10 @@ def enter_new_root(
 
 
 def _make_standard_folders(temporary_bytes: int, hide_processes: bool) -> None:
-    for name in ("proc", "dev", "tmp", "var", "etc", "run"):
+    for name in ("proc", "dev", "tmp", "var", "var/tmp", "etc", "run"):
         os.mkdir(f"{_NEW}/{name}")
-    os.symlink("/tmp", f"{_NEW}/var/tmp")
     linux.mount("tmpfs", f"{_NEW}/tmp", "tmpfs", _PLAIN, f"size={temporary_bytes},mode=1777")
+    linux.mount(f"{_NEW}/tmp", f"{_NEW}/var/tmp", None, linux.MS_BIND)
     linux.mount("tmpfs", f"{_NEW}/dev", "tmpfs", linux.MS_NOSUID, "size=1m,mode=0755")
     os.mkdir(f"{_NEW}/dev/shm")
     linux.mount("tmpfs", f"{_NEW}/dev/shm", "tmpfs", _PLAIN, f"size={max(temporary_bytes // 4, 1 << 20)},mode=1777")

@@ -1,0 +1,129 @@
+"""The ``kbverified`` command. Imports are lazy: a stage that is skipped never imports torch.
+
+Exit codes: 0 a record was written, whatever the verdict; 2 bad input; 75 infrastructure fault, no record, try again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+from kbverified.keys import STAGES
+
+EXIT_BAD_INPUT = 2
+EXIT_INFRASTRUCTURE = 75
+
+# Commands whose modules bring their own arguments: add_parser(subparsers), run(arguments) -> exit code or None.
+MODULES = {
+    "import-problems": "kbverified.problem_import",
+    "import-runs": "kbverified.run_import",
+    "generate": "kbverified.generators",
+    "leaderboard": "kbverified.leaderboard",
+    "device-run": "kbverified.device_run",
+    "merge-records": "kbverified.archive",
+}
+
+
+def _parser(command: str | None) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kbverified", description="Verified, timed and explained results for model-written GPU kernels."
+    )
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    stage = subparsers.add_parser("stage", help="run one stage of one candidate and write its record")
+    stage.add_argument("stage", choices=STAGES)
+    stage.add_argument("--candidate", type=Path, required=True)
+    stage.add_argument("--audit", type=Path, required=True, help="the problem's audit record")
+    stage.add_argument("--compiled", type=Path, help="the compile record")
+    stage.add_argument("--gate", type=Path, help="the hidden-gate record")
+    audit = subparsers.add_parser("audit-problem", help="audit one problem and write its record")
+    for one in (stage, audit):
+        one.add_argument("--problem", type=Path, required=True)
+        one.add_argument("--out", type=Path, required=True)
+        _add_settings(one)
+    for name, module in MODULES.items():
+        if command in (name, None, "-h", "--help"):
+            importlib.import_module(module).add_parser(subparsers)
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
+    parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--sandbox", choices=("auto", "full", "user", "none"), default="auto")
+    parser.add_argument("--timeout-s", type=float, default=60.0, help="one answer of a worker")
+    parser.add_argument("--build-timeout-s", type=float, default=900.0, help="an answer that may include building")
+    parser.add_argument("--build-root", type=Path, default=Path(".build"))
+    parser.add_argument("--arch", help="GPU architectures to build for, as in TORCH_CUDA_ARCH_LIST")
+    parser.add_argument("--gate-mode", choices=("ieee", "default"), default="ieee")
+    parser.add_argument("--threads", type=int, help="threads of judge and workers (default on a CPU: 1)")
+
+
+def _settings(arguments: argparse.Namespace) -> object:
+    from kbverified.judge.party import Settings
+
+    return Settings(
+        device=arguments.device,
+        sandbox=arguments.sandbox,
+        dtype=arguments.dtype,
+        timeout_s=arguments.timeout_s,
+        build_timeout_s=arguments.build_timeout_s,
+        build_root=arguments.build_root,
+        arch=arguments.arch or _default_arch(arguments.device),
+        gate_mode=arguments.gate_mode,
+        threads=arguments.threads or (1 if arguments.device == "cpu" else None),
+    )
+
+
+def _default_arch(device: str) -> str | None:
+    """The architecture of this machine's first GPU; None on a CPU device."""
+    if device != "cuda":
+        return None
+    from kbverified.lease import visible_gpus
+
+    gpus = visible_gpus()
+    return gpus[0].compute_capability if gpus else None
+
+
+def _stage(arguments: argparse.Namespace) -> int:
+    from kbverified.stages import run_stage
+
+    record = run_stage(
+        arguments.stage,
+        arguments.candidate,
+        arguments.problem,
+        arguments.audit,
+        _settings(arguments),  # type: ignore[arg-type]
+        arguments.out,
+        arguments.compiled,
+        arguments.gate,
+    )
+    print(f"{arguments.stage} {arguments.candidate}: {record.verdict or 'skipped, ' + str(record.reason)}")
+    return 0
+
+
+def _audit(arguments: argparse.Namespace) -> int:
+    from kbverified.stages import audit_problem
+
+    record = audit_problem(arguments.problem, _settings(arguments), arguments.out)  # type: ignore[arg-type]
+    print(f"audit {arguments.problem}: {'usable' if record.usable else record.detail}")
+    return 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    words = sys.argv[1:] if argv is None else argv
+    arguments = _parser(words[0] if words else None).parse_args(words)
+    try:
+        if arguments.command == "stage":
+            return _stage(arguments)
+        if arguments.command == "audit-problem":
+            return _audit(arguments)
+        return importlib.import_module(MODULES[arguments.command]).run(arguments) or 0
+    except (ValueError, FileNotFoundError, UnicodeDecodeError) as error:
+        print(f"kbverified: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except (OSError, RuntimeError) as error:  # full disk, no device, no compiler, no worker
+        print(f"kbverified: infrastructure fault, nothing was recorded: {error}", file=sys.stderr)
+        return EXIT_INFRASTRUCTURE

@@ -1,0 +1,1 @@
+"""Building what candidates ask for: in private, content-addressed directories, without a GPU where possible."""

@@ -1,0 +1,40 @@
+"""The build directory of one candidate: content-addressed, outside results, writable only while it is being built.
+
+Its name derives from the candidate's bytes and the toolchain, so that no build can collide with another's, and an
+edit, another compiler, torch or architecture never meets an old build.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from kbverified.compilation.toolchain import Toolchain
+
+SEALED = ".sealed"
+"""Exists once the gate has finished with the directory; later stages mount it read-only."""
+
+
+def build_directory(root: Path, candidate_sha256: str, toolchain: Toolchain) -> Path:
+    """Path of a candidate's build directory below the build root (not created)."""
+    identity = json.dumps([candidate_sha256, toolchain.identity()], sort_keys=True)
+    name = hashlib.sha256(identity.encode()).hexdigest()
+    return root.absolute() / "candidates" / name[:2] / name[2:34]
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[Path]:
+    """Hold a build directory: identical candidates (duplicate samples) build one after the other."""
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = directory.parent / f"{directory.name}.lock"
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield directory
+    finally:
+        os.close(fd)

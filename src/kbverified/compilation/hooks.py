@@ -1,0 +1,158 @@
+"""Inside the worker: torch's extension builder, redirected into the candidate's private build directory.
+
+The candidate calls ``load_inline`` or ``load`` as it always does. The request is identified by its content (sources,
+flags, torch, architecture), so that a later stage finds what an earlier one built, whatever name, process id or
+directory the candidate chose; no build can wait for, or overwrite, another candidate's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+DONE = "kbv-build.json"
+
+
+class BuildFailed(RuntimeError):
+    """Raised into the candidate when its extension does not build, with the builder's own text."""
+
+
+class Hooks:
+    """Replaces torch.utils.cpp_extension.load and load_inline in this process."""
+
+    def __init__(self, directory: Path, writable: bool, header: Path | None, report: Callable[[dict[str, Any]], None]):
+        self.directory = directory
+        self.writable = writable
+        self.header = header
+        self.report = report
+        self.failures: list[BuildFailed] = []
+        self._loaded: dict[str, Any] = {}
+
+    def install(self) -> None:
+        from torch.utils import cpp_extension
+
+        originals = {"load_inline": cpp_extension.load_inline, "load": cpp_extension.load}
+
+        def load_inline(name: str, cpp_sources: Any, *args: Any, **kwargs: Any) -> Any:
+            return self.request(originals["load_inline"], name, cpp_sources, args, kwargs)
+
+        def load(name: str, sources: Any, *args: Any, **kwargs: Any) -> Any:
+            return self.request(originals["load"], name, sources, args, kwargs)
+
+        cpp_extension.load_inline = load_inline
+        cpp_extension.load = load
+
+    def request(self, build: Callable[..., Any], name: str, sources: Any, args: Any, kwargs: Any) -> Any:
+        """Serve one build request: from this process, from the build directory, or by building."""
+        import inspect
+
+        bound = inspect.signature(build).bind(name, sources, *args, **kwargs)
+        arguments = {k: _copied(v) for k, v in bound.arguments.items()}
+        key = request_key(build.__name__, arguments)
+        if key in self._loaded:
+            return self._loaded[key]
+        folder = self.directory / key
+        known = _read_done(folder)
+        if known is not None:
+            module = _import_built(folder, known["module"], arguments.get("is_python_module", True))
+            self.report({"name": str(name)[:200], "key": key, "cached": True, "ok": True})
+        else:
+            module = self._build(build, key, folder, arguments)
+        self._loaded[key] = module
+        return module
+
+    def _build(self, build: Callable[..., Any], key: str, folder: Path, arguments: dict[str, Any]) -> Any:
+        if not self.writable:  # sealed: what the gate did not build is built for this process alone
+            folder = Path(os.environ.get("TMPDIR", "/tmp")) / "kbv-build" / key
+        folder.mkdir(parents=True, exist_ok=True)
+        asked = str(arguments["name"])
+        arguments["name"] = module_name(asked, key, arguments)
+        arguments["build_directory"] = str(folder)
+        arguments["verbose"] = False
+        if self.header is not None:
+            arguments["extra_cflags"] = [*(arguments.get("extra_cflags") or []), f"-I{self.header}"]
+        start = time.monotonic()
+        try:
+            module = build(**arguments)
+        except (RuntimeError, OSError, ValueError, TypeError) as error:
+            failure = BuildFailed(f"building extension {asked!r} failed: {error}")
+            self.failures.append(failure)
+            text = str(error)
+            self.report({"name": asked[:200], "key": key, "ok": False, "seconds": _since(start), "log": text[-6000:]})
+            raise failure from error
+        (folder / DONE).write_text(json.dumps({"module": arguments["name"]}))
+        _drop_objects(folder)
+        self.report({"name": asked[:200], "key": key, "ok": True, "cached": False, "seconds": _since(start)})
+        return module
+
+
+def request_key(function: str, arguments: dict[str, Any]) -> str:
+    """Content hash of a build request. Source files named by ``load`` enter by their bytes, names do not."""
+    content = {k: v for k, v in arguments.items() if k not in ("name", "build_directory", "verbose")}
+    if function == "load":
+        named = content.get("sources")
+        content["sources"] = [
+            Path(path).read_bytes().decode("utf-8", "replace")
+            for path in ([named] if isinstance(named, str) else named or [])
+        ]
+    content["function"] = function
+    if not arguments.get("is_python_module", True):
+        content["name"] = arguments["name"]  # registers torch.ops under this very name
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def module_name(asked: str, key: str, arguments: dict[str, Any]) -> str:
+    """A name that no other build has, unless the source itself fixes the module's name."""
+    text = json.dumps([arguments.get("cpp_sources"), arguments.get("cuda_sources")], default=str)
+    fixed = re.search(r"PYBIND11_MODULE\(\s*(?!TORCH_EXTENSION_NAME)(\w+)", text)
+    if fixed or not arguments.get("is_python_module", True):
+        return asked
+    return f"kbv_{key[:16]}"
+
+
+def _import_built(folder: Path, module: str, is_python_module: bool) -> Any:
+    library = folder / f"{module}.so"
+    if not is_python_module:
+        import torch
+
+        torch.ops.load_library(str(library))
+        return str(library)
+    spec = importlib.util.spec_from_file_location(module, library)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{library} is no extension module")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[module] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def _read_done(folder: Path) -> dict[str, Any] | None:
+    try:
+        known = json.loads((folder / DONE).read_text())
+    except (OSError, ValueError):
+        return None
+    return known if isinstance(known, dict) and isinstance(known.get("module"), str) else None
+
+
+def _drop_objects(folder: Path) -> None:
+    """Objects are most of a build's bytes and nothing reads them again."""
+    for path in folder.glob("*.o"):
+        path.unlink(missing_ok=True)
+
+
+def _copied(value: Any) -> Any:
+    """load_inline inserts into the caller's lists; the request's identity must not move under it."""
+    return list(value) if isinstance(value, list | tuple) else value
+
+
+def _since(start: float) -> float:
+    return round(time.monotonic() - start, 3)

@@ -1,0 +1,24 @@
+"""Devices behind one interface. Listing and leasing them costs no torch import; opening one does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kbverified.devices.base import Device
+
+
+def open_device(kind: str) -> Device:
+    """Open the device of this process: ``cpu``, or the first visible GPU.
+
+    Raises ValueError for an unknown kind, RuntimeError where the device cannot be opened.
+    """
+    if kind == "cpu":
+        from kbverified.devices.cpu import CpuDevice
+
+        return CpuDevice()
+    if kind == "cuda":
+        from kbverified.devices.cuda import CudaDevice
+
+        return CudaDevice()
+    raise ValueError(f"device {kind!r} is neither cuda nor cpu")

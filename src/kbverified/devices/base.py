@@ -1,0 +1,87 @@
+"""What a stage needs of a device: shared buffers, a clock, memory figures. One interface, two rooms behind it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kbverified.records import DeviceInfo
+
+
+class SharedBuffer:
+    """Device memory that two processes map. ``tensor`` is its uint8 view, ``fd`` names it to the other process.
+
+    The judge makes it, the worker attaches to it; each closes its own mapping.
+    """
+
+    def __init__(self, tensor: torch.Tensor, fd: int | None, release: Callable[[], None]):
+        self.tensor: torch.Tensor | None = tensor
+        self.fd = fd
+        self._release: Callable[[], None] | None = release
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self.tensor is None else self.tensor.numel()
+
+    def close(self) -> None:
+        """Unmap; idempotent. Views of the buffer must not be used afterwards."""
+        release, self._release = self._release, None
+        self.tensor = None
+        if release is not None:
+            release()
+
+
+class Device(ABC):
+    """One device of this process."""
+
+    kind: str
+    torch_device: torch.device
+
+    @abstractmethod
+    def info(self) -> DeviceInfo: ...
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> SharedBuffer:
+        """Judge's side: make a buffer of at least nbytes. Raises MemoryError where it does not fit."""
+
+    @abstractmethod
+    def attach(self, fd: int, nbytes: int) -> SharedBuffer:
+        """Worker's side: map a received buffer. Takes the fd over."""
+
+    @abstractmethod
+    def synchronize(self) -> None: ...
+
+    @abstractmethod
+    def flush_cache(self) -> None:
+        """Write more than the last-level cache holds, so that the next launch finds it cold."""
+
+    @abstractmethod
+    def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
+        """One launch, timed on this device; (milliseconds, result)."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Device-wide free memory: also sees what other processes and raw allocations hold."""
+
+    @abstractmethod
+    def total_bytes(self) -> int: ...
+
+    @abstractmethod
+    def reset_peak(self) -> None: ...
+
+    @abstractmethod
+    def peak_bytes(self) -> int | None:
+        """torch's allocator peak since reset_peak; None where the device has no such counter."""
+
+    @abstractmethod
+    def allocated_bytes(self) -> int | None: ...
+
+    @abstractmethod
+    def release_cached(self) -> None:
+        """Give memory that torch's allocator caches back to the device."""
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return isinstance(error, MemoryError | torch.OutOfMemoryError)

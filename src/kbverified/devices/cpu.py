@@ -1,0 +1,125 @@
+"""The CPU as a device: shared memory by memfd, wall clock, resident set.
+
+There is no TF32 unit and no allocator counter here. Results say ``cpu`` and stay out of findings about GPUs.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kbverified.devices.base import Device, SharedBuffer
+from kbverified.records import DeviceInfo
+
+# Twice a usual last-level cache; more would spend a demo's time on flushing.
+_FLUSH_BYTES = 32 << 20
+
+
+class CpuDevice(Device):
+    kind = "cpu"
+
+    def __init__(self) -> None:
+        self.torch_device = torch.device("cpu")
+        self._flush: torch.Tensor | None = None
+
+    def info(self) -> DeviceInfo:
+        return DeviceInfo(kind="cpu", name=_cpu_name(), torch=torch.__version__, memory_bytes=self.total_bytes())
+
+    def allocate(self, nbytes: int) -> SharedBuffer:
+        fd = os.memfd_create("kbverified", os.MFD_CLOEXEC)
+        try:
+            os.ftruncate(fd, max(nbytes, 1))
+            os.posix_fallocate(fd, 0, max(nbytes, 1))
+        except OSError as error:
+            os.close(fd)
+            raise MemoryError(f"a shared buffer of {nbytes} bytes: {error.strerror}") from None
+        return self._map(fd, nbytes)
+
+    def attach(self, fd: int, nbytes: int) -> SharedBuffer:
+        return self._map(fd, nbytes)
+
+    def _map(self, fd: int, nbytes: int) -> SharedBuffer:
+        mapping = mmap.mmap(fd, max(nbytes, 1), mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+        tensor = torch.frombuffer(mapping, dtype=torch.uint8, count=max(nbytes, 1))[:nbytes]
+        # The mapping lives as long as a tensor refers to it; only the descriptor is given back here.
+        return SharedBuffer(tensor, fd, lambda: os.close(fd))
+
+    def synchronize(self) -> None:
+        pass
+
+    def flush_cache(self) -> None:
+        if self._flush is None:
+            self._flush = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8)
+        self._flush.add_(1)
+
+    def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
+        start = time.perf_counter_ns()
+        result = launch()
+        return (time.perf_counter_ns() - start) / 1e6, result
+
+    def free_bytes(self) -> int:
+        return _meminfo("MemAvailable")
+
+    def total_bytes(self) -> int:
+        return _meminfo("MemTotal")
+
+    def reset_peak(self) -> None:
+        pass
+
+    def peak_bytes(self) -> int | None:
+        return None
+
+    def allocated_bytes(self) -> int | None:
+        return None
+
+    def release_cached(self) -> None:
+        pass
+
+
+def resident_peak_bytes(pid: int) -> int | None:
+    """Peak resident set of a process as the kernel counts it (VmHWM); None where it is gone or hidden."""
+    return _status_bytes(pid, "VmHWM:")
+
+
+def resident_bytes(pid: int) -> int | None:
+    return _status_bytes(pid, "VmRSS:")
+
+
+def reset_resident_peak(pid: int) -> bool:
+    """Start a new VmHWM for a process (Linux: writing 5 to clear_refs). False where that is not allowed."""
+    try:
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def _status_bytes(pid: int, field: str) -> int | None:
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        return None
+    return None
+
+
+def _meminfo(field: str) -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError(f"/proc/meminfo has no field {field}")
+
+
+def _cpu_name() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return f"{line.split(':', 1)[1].strip()} x{os.cpu_count()}"
+    return f"{platform.machine()} x{os.cpu_count()}"

@@ -1,0 +1,154 @@
+"""One NVIDIA GPU: memory shared through the driver's virtual memory, CUDA events, allocator and device figures.
+
+Legacy CUDA IPC, which torch uses to share tensors, fails between processes of different users. Memory made with
+cuMemCreate and exported as a POSIX file descriptor does not: the judge sends the descriptor over a Unix socket and
+the worker, under its own uid, maps it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kbverified.devices.base import Device, SharedBuffer
+from kbverified.lease import visible_gpus
+from kbverified.records import DeviceInfo
+
+
+class CudaDevice(Device):
+    kind = "cuda"
+
+    def __init__(self) -> None:
+        if not torch.cuda.is_available():
+            raise RuntimeError("torch sees no GPU in this process; check nvidia-smi and CUDA_VISIBLE_DEVICES")
+        from cuda.bindings import driver
+
+        self._cu = driver
+        torch.cuda.init()
+        torch.cuda.set_device(0)
+        torch.zeros(1, device="cuda")  # makes the primary context current for the driver calls below
+        self.torch_device = torch.device("cuda", 0)
+        self._flush: torch.Tensor | None = None
+        self._location = driver.CUmemLocation()
+        self._location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        self._location.id = 0
+
+    def info(self) -> DeviceInfo:
+        gpu = visible_gpus()[0]
+        return DeviceInfo(
+            kind="cuda",
+            name=gpu.name,
+            uuid=gpu.uuid,
+            driver=gpu.driver,
+            torch=torch.__version__,
+            cuda=torch.version.cuda,
+            memory_bytes=self.total_bytes(),
+        )
+
+    # --- shared memory --------------------------------------------------------------------------------------
+    def _call(self, function: str, *arguments: Any) -> Any:
+        error, *results = getattr(self._cu, function)(*arguments)
+        if error == self._cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
+            raise MemoryError(f"{function}: the device is out of memory")
+        if error != self._cu.CUresult.CUDA_SUCCESS:
+            raise RuntimeError(f"{function} failed: {error}")
+        return results[0] if results else None
+
+    def _properties(self) -> Any:
+        properties = self._cu.CUmemAllocationProp()
+        properties.type = self._cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.location = self._location
+        properties.requestedHandleTypes = self._handle_type
+        return properties
+
+    @property
+    def _handle_type(self) -> Any:
+        return self._cu.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+    def _rounded(self, nbytes: int) -> int:
+        flag = self._cu.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
+        granularity = int(self._call("cuMemGetAllocationGranularity", self._properties(), flag))
+        return -(-max(nbytes, 1) // granularity) * granularity
+
+    def allocate(self, nbytes: int) -> SharedBuffer:
+        size = self._rounded(nbytes)
+        handle = self._call("cuMemCreate", size, self._properties(), 0)
+        fd = int(self._call("cuMemExportToShareableHandle", handle, self._handle_type, 0))
+        return self._map(handle, size, nbytes, fd)
+
+    def attach(self, fd: int, nbytes: int) -> SharedBuffer:
+        handle = self._call("cuMemImportFromShareableHandle", fd, self._handle_type)
+        os.close(fd)
+        return self._map(handle, self._rounded(nbytes), nbytes, None)
+
+    def _map(self, handle: Any, size: int, nbytes: int, fd: int | None) -> SharedBuffer:
+        address = self._call("cuMemAddressReserve", size, 0, 0, 0)
+        self._call("cuMemMap", address, size, 0, handle, 0)
+        access = self._cu.CUmemAccessDesc()
+        access.location = self._location
+        access.flags = self._cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        self._call("cuMemSetAccess", address, size, [access], 1)
+        tensor = torch.as_tensor(_ArrayInterface(int(address), size), device=self.torch_device)[:nbytes]
+
+        def release() -> None:
+            torch.cuda.synchronize()
+            self._call("cuMemUnmap", address, size)
+            self._call("cuMemAddressFree", address, size)
+            self._call("cuMemRelease", handle)
+            if fd is not None:
+                os.close(fd)
+
+        return SharedBuffer(tensor, fd, release)
+
+    # --- clock ----------------------------------------------------------------------------------------------
+    def synchronize(self) -> None:
+        torch.cuda.synchronize()
+
+    def flush_cache(self) -> None:
+        if self._flush is None:
+            cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size
+            self._flush = torch.empty(2 * cache_bytes, dtype=torch.uint8, device=self.torch_device)
+        self._flush.zero_()
+
+    def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
+        start = torch.cuda.Event(enable_timing=True)
+        end = torch.cuda.Event(enable_timing=True)
+        start.record()
+        result = launch()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end), result
+
+    # --- memory ---------------------------------------------------------------------------------------------
+    def free_bytes(self) -> int:
+        return torch.cuda.mem_get_info()[0]
+
+    def total_bytes(self) -> int:
+        return torch.cuda.mem_get_info()[1]
+
+    def reset_peak(self) -> None:
+        torch.cuda.reset_peak_memory_stats()
+
+    def peak_bytes(self) -> int | None:
+        return torch.cuda.max_memory_allocated()
+
+    def allocated_bytes(self) -> int | None:
+        return torch.cuda.memory_allocated()
+
+    def release_cached(self) -> None:
+        torch.cuda.empty_cache()
+
+
+class _ArrayInterface:
+    """What torch.as_tensor needs to view foreign device memory (the CUDA array interface, version 2)."""
+
+    def __init__(self, address: int, nbytes: int):
+        self.__cuda_array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (address, False),
+            "version": 2,
+        }

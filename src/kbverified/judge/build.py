@@ -1,0 +1,120 @@
+"""compile: build every extension the candidate asks for, without a GPU, in its private directory.
+
+The candidate's code and its compilers run in a worker's sandbox: compiler flags are code too.
+"""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import Any
+
+from kbverified import extraction
+from kbverified.compilation import directory as directories
+from kbverified.compilation import precompiled, toolchain
+from kbverified.judge.party import CandidateFailure, Settings, start_process
+from kbverified.protocol import WEIGHT_SEED
+from kbverified.records import Build, ProblemRecord
+
+_ASKS_FOR_EXTENSION = ("cpp_extension", "load_inline")
+_BUILDS_AT_FIRST_LAUNCH = ("triton", "torch.compile", "cutlass", "cute", "tilelang", "cupy", "numba")
+
+
+def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) -> dict[str, Any]:
+    """Classify the source and build; returns the fields of the record.
+
+    Raises MissingCompiler where there is none, InfrastructureFault where no worker starts.
+    """
+    source = candidate.read_bytes()
+    found = extraction.classify(source)
+    if found is not None:
+        return {"verdict": found.verdict, "detail": found.detail}
+    text = source.decode("utf-8")
+    tools = toolchain.find(settings.arch)
+    build = directories.build_directory(settings.build_root, sha256, tools)
+    fields: dict[str, Any] = {"verdict": "pass", "build_directory": str(build)}
+    later = [word for word in _BUILDS_AT_FIRST_LAUNCH if word in text]
+    if later:
+        fields["deferred"] = f"{later[0]} builds at the first launch, in the gate"
+    if not any(word in text for word in _ASKS_FOR_EXTENSION):
+        return fields
+    tools.require_compiler()
+    header = precompiled.precompiled_header(settings.build_root, tools, precompiled.guess_flags(text))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with directories.locked(build):
+        fields.update(_build(candidate, audit, settings, build, header))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    fields["cpu_seconds"] = round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
+    return fields
+
+
+def _build(
+    candidate: Path, audit: ProblemRecord, settings: Settings, build: Path, header: Path | None
+) -> dict[str, Any]:
+    party = start_process(candidate, "ModelNew", settings, build, writable=True, name="compile")
+    message = {
+        "do": "start",
+        "dry_run": True,
+        "device": settings.device,
+        "arch": settings.arch,
+        "source": str(candidate.absolute()),
+        "class": "ModelNew",
+        "init_inputs": audit.init_inputs,
+        "inputs": [[list(s.shape), s.dtype] if s is not None else None for s in audit.inputs],
+        "weight_seed": WEIGHT_SEED,
+        "build_directory": str(build),
+        "build_writable": True,
+        "header": str(header) if header else None,
+        "threads": 1,
+    }
+    try:
+        reply = party.ask(message, timeout_s=settings.build_timeout_s)
+        outcome = _judge(reply)
+    except CandidateFailure as failure:
+        outcome = _judge_failure(failure, settings.device)
+    finally:
+        party.close()
+    builds = _builds(party.builds)
+    return {**outcome, "builds": builds, "output_tail": party.worker.output_tail()}
+
+
+def _judge(reply: dict[str, Any]) -> dict[str, Any]:
+    met = reply.get("met")
+    if reply.get("failed_build") is True:
+        return {"verdict": "compile_error", "detail": str(met)[:4000]}
+    if met is None:
+        return {}
+    return {
+        "deferred": f"the dry run without data stopped ({str(met)[:200]}); what it did not reach builds in the gate"
+    }
+
+
+def _judge_failure(failure: CandidateFailure, device: str) -> dict[str, Any]:
+    """Only a failing compiler is a verdict here: everything else may be the missing GPU's fault, or the dry run's."""
+    if failure.verdict == "compile_error":
+        return {"verdict": "compile_error", "detail": failure.detail}
+    if failure.verdict == "output_flood":
+        return {"verdict": "output_flood", "detail": failure.detail}
+    return {
+        "deferred": f"{failure.verdict} without a launch on the device; judged in the gate: {failure.detail[-300:]}"
+    }
+
+
+def _builds(claims: list[dict[str, Any]]) -> tuple[Build, ...]:
+    """A worker's build reports, as far as they are well-formed."""
+    found = []
+    for claim in claims[:64]:
+        try:
+            found.append(
+                Build(
+                    name=str(claim.get("name", ""))[:200],
+                    key=str(claim.get("key", ""))[:64],
+                    seconds=claim.get("seconds"),
+                    cached=bool(claim.get("cached", False)),
+                    ok=bool(claim.get("ok", False)),
+                    log_tail=str(claim.get("log", ""))[-6000:],
+                )
+            )
+        except ValueError:
+            continue
+    return tuple(found)

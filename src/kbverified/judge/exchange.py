@@ -1,0 +1,121 @@
+"""The judge's buffers for one worker: inputs written, outputs poisoned, answers taken away to private memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from kbverified import layout
+from kbverified.devices.base import Device, SharedBuffer
+from kbverified.distributions import DTYPES, Inputs
+from kbverified.judge.party import Party
+from kbverified.protocol import FORWARD_SEED, POISON_AMPLITUDE
+from kbverified.records import ProblemRecord, TensorSpec
+
+
+def output_specs(audit: ProblemRecord, dtype: str) -> list[TensorSpec]:
+    """Outputs as the audit saw them, float32 replaced by the generator's dtype."""
+    name = str(DTYPES[dtype]).removeprefix("torch.")
+    return [TensorSpec(shape=s.shape, dtype=name if s.dtype == "float32" else s.dtype) for s in audit.outputs]
+
+
+class Exchange:
+    """An input and an output buffer shared with one worker. Both belong to the judge."""
+
+    def __init__(self, device: Device, party: Party, audit: ProblemRecord, dtype: str):
+        self.device = device
+        self.party = party
+        self.structure: Any = audit.output_structure
+        self.out_slots, self.out_bytes = layout.plan(output_specs(audit, dtype))
+        self.in_slots: list[layout.Slot] = []
+        self.inputs: SharedBuffer | None = None
+        self.outputs: SharedBuffer | None = None
+        self.poison = torch.Generator(device=device.torch_device)
+        self.poison.seed()
+
+    def offer(self, inputs: Inputs) -> None:
+        """Write inputs into (new, or the same) shared memory, poison the outputs, and hand both to the worker.
+
+        Raises MemoryError where the buffers do not fit, CandidateFailure where the worker cannot map them.
+        """
+        specs = [layout.spec_of(t) for t in inputs.tensors]
+        slots, nbytes = layout.plan(specs, [layout.dense_stride(t) for t in inputs.tensors])
+        fresh = self.inputs is None or self.outputs is None or slots != self.in_slots
+        if fresh:
+            self.close()
+            self.inputs = self.device.allocate(nbytes)
+            self.outputs = self.device.allocate(self.out_bytes)
+            self.in_slots = slots
+        assert self.inputs is not None and self.outputs is not None
+        layout.copy_into(layout.views(self.inputs.tensor, slots), inputs.tensors)
+        self.poison_outputs()
+        self.device.synchronize()
+        if fresh:
+            self._hand_over(inputs, nbytes)
+
+    def _hand_over(self, inputs: Inputs, nbytes: int) -> None:
+        assert self.inputs is not None and self.outputs is not None
+        message = {
+            "do": "buffers",
+            "input_bytes": nbytes,
+            "output_bytes": self.out_bytes,
+            "layout": {
+                "inputs": inputs.encoded,
+                "input_specs": self.in_slots,
+                "outputs": self.structure,
+                "output_specs": self.out_slots,
+            },
+        }
+        self.party.ask(message, (self.inputs.fd, self.outputs.fd))
+
+    def poison_outputs(self) -> None:
+        """Finite noise, far from any honest answer: what a launch does not write is wrong, never lucky."""
+        assert self.outputs is not None
+        for view in layout.views(self.outputs.tensor, self.out_slots):
+            if view.is_floating_point():
+                view.normal_(generator=self.poison)
+                view.mul_(min(POISON_AMPLITUDE, torch.finfo(view.dtype).max / 64))
+            elif view.dtype == torch.bool:
+                view.view(torch.uint8).random_(0, 2, generator=self.poison)
+            else:
+                view.random_(generator=self.poison)
+
+    def forward(self, timeout_s: float | None = None) -> dict[str, Any]:
+        """Have the worker launch once and deliver. Raises CandidateFailure."""
+        return self.party.ask({"do": "forward", "forward_seed": FORWARD_SEED}, timeout_s=timeout_s)
+
+    def take(self) -> list[torch.Tensor]:
+        """Copy the delivered outputs to private memory, which no worker maps."""
+        assert self.outputs is not None
+        return [view.clone() for view in layout.views(self.outputs.tensor, self.out_slots)]
+
+    def release_outputs(self) -> None:
+        if self.outputs is not None:
+            self.outputs.close()
+            self.outputs = None
+
+    def inputs_unchanged(self, inputs: Inputs) -> bool:
+        """Whether the shared inputs still hold exactly what the judge draws again from its seed (NaN included)."""
+        assert self.inputs is not None
+        for shared, mine in zip(layout.views(self.inputs.tensor, self.in_slots), inputs.tensors, strict=True):
+            if not _same_bits(shared, mine):
+                return False
+        return True
+
+    def close(self) -> None:
+        for buffer in (self.inputs, self.outputs):
+            if buffer is not None:
+                buffer.close()
+        self.inputs = self.outputs = None
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor, chunk: int = 1 << 27) -> bool:
+    if a.stride() != b.stride():
+        b = b.contiguous()
+    flat_a = a.as_strided((a.numel(),), (1,)).view(torch.uint8)
+    flat_b = b.as_strided((b.numel(),), (1,)).view(torch.uint8)
+    return all(
+        torch.equal(flat_a[start : start + chunk], flat_b[start : start + chunk])
+        for start in range(0, flat_a.numel(), chunk)
+    )

@@ -1,0 +1,147 @@
+"""hidden-gate: correctness on every distribution. tau is not applied here: the record holds critical tolerances.
+
+Order of one trial, and why: inputs are drawn from a secret seed and written to shared memory; the worker launches;
+its outputs are copied to private memory; the shared outputs are given up; inputs are drawn again and compared with
+the shared ones; only then is the expected output computed, from the private draw. So there is no moment at which a
+worker could read, or change, what it is judged against.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbverified import layout
+from kbverified.correctness import combine, compare
+from kbverified.distributions import draw
+from kbverified.judge.exchange import Exchange
+from kbverified.judge.flags import flag_state, flags_now
+from kbverified.judge.inputs import needed_bytes, secret_seed
+from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
+from kbverified.judge.reference import DigestedReference, Reference
+from kbverified.judge.stage import Job
+from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION, WEIGHT_SEED
+from kbverified.records import TrialResult
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Run the gate for one job; returns the fields of its record. Raises InfrastructureFault."""
+    party = job.party
+    with job.on_device() as device:
+        _preflight(job)
+        device.reset_peak()
+        init_inputs = job.audit.init_inputs
+        try:
+            started = job.model(party, init_inputs, WEIGHT_SEED, digests=True)
+        except CandidateFailure as failure:
+            return _failed(job.blame(failure, init_inputs), party)
+        reference = DigestedReference(job.problem, device, job.settings.dtype)
+        try:
+            trials, failure = _trials(job, party, reference)
+        except MemoryError as error:
+            raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
+        if failure is not None:
+            failure = job.blame(failure, init_inputs)
+        return {
+            "verdict": failure.verdict if failure else "pass",
+            "detail": failure.detail if failure else None,
+            "trials": tuple(trials),
+            "weights_match": layout.weights_match(started.get("weights", []), reference.digests),
+            "flags_before": flag_state(party.flags),
+            "flags_after": flags_now(party) if failure is None else None,
+            "judge_peak_bytes": device.peak_bytes(),
+            "output_tail": party.worker.output_tail(),
+        }
+
+
+def _preflight(job: Job) -> None:
+    """Refuse before anything is started what cannot fit: that is no verdict about the candidate."""
+    needed = needed_bytes(job.audit, copies_of_buffers=2, models=2)
+    free = job.device.free_bytes()
+    if needed > free:
+        raise InfrastructureFault(
+            f"problem {job.problem}: the gate needs about {needed / 2**30:.1f} GiB, "
+            f"the device has {free / 2**30:.1f} GiB free"
+        )
+
+
+def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:
+    return {"verdict": failure.verdict, "detail": failure.detail, "output_tail": party.worker.output_tail()}
+
+
+def _trials(job: Job, party: Party, reference: Reference) -> tuple[list[TrialResult], CandidateFailure | None]:
+    """Every distribution in order; stops at a failure that ends the worker, goes on after any other."""
+    applicable = job.audit.applicable()
+    trials: list[TrialResult] = []
+    first: CandidateFailure | None = None
+    for name in DISTRIBUTIONS:
+        for _ in range(GATE_TRIALS_PER_DISTRIBUTION):
+            if name not in applicable:
+                trials.append(TrialResult(distribution=name, applicable=False, detail="the reference is not finite"))
+                continue
+            try:
+                result = _one_trial(job, party, reference, name)
+            except CandidateFailure as failure:
+                trials.append(TrialResult(distribution=name, failure=failure.verdict, detail=failure.detail[-500:]))
+                first = first or failure
+                if party.worker.poll() is not None or failure.verdict in ("timeout", "protocol_violation"):
+                    return trials, failure
+                continue
+            trials.append(result)
+            if result.failure is not None and first is None:
+                first = CandidateFailure(result.failure, f"{name}: {result.detail}")
+    return trials, first
+
+
+def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> TrialResult:
+    device = job.device
+    seed = secret_seed()
+    get_inputs = reference.problem.get_inputs
+    exchange = Exchange(device, party, job.audit, job.settings.dtype)
+    try:
+        inputs = draw(get_inputs, name, seed, device.torch_device, job.settings.dtype)
+        exchange.offer(inputs)
+        del inputs
+        limit = job.settings.build_timeout_s if job.build_writable else None
+        exchange.forward(timeout_s=limit if _may_build(job, party) else None)
+        answers = exchange.take()
+        exchange.release_outputs()
+        inputs = draw(get_inputs, name, seed, device.torch_device, job.settings.dtype)
+        if not exchange.inputs_unchanged(inputs):
+            raise CandidateFailure("mutates_input", f"an input was changed by the launch under {name}")
+    finally:
+        exchange.close()
+    expected = layout.leaves(reference.forward(inputs))
+    if len(expected) != len(answers) or any(a.shape != b.shape for a, b in zip(answers, expected)):
+        raise InfrastructureFault(
+            f"{job.problem}: the reference's output does not have the audited shape; audit it again"
+        )
+    return judge_outputs(name, [compare(a, b) for a, b in zip(answers, expected)])
+
+
+def _may_build(job: Job, party: Party) -> bool:
+    """Triton compiles at the first launch; so may a candidate whose extensions the compile stage did not reach."""
+    return job.build_writable and party.flags is not None
+
+
+def judge_outputs(name: str, parts: list[Any]) -> TrialResult:
+    """One trial's comparison as a result: a failure only where no tolerance could mend it."""
+    worst = combine(parts)
+    failure, detail = None, None
+    applicable = worst.reference_nonfinite == 0
+    if not applicable:
+        detail = "the reference itself is not finite on this trial"
+    elif worst.mismatched_nonfinite:
+        failure = "nonfinite"
+        detail = f"{worst.nan_count} NaN and {worst.inf_count} Inf where the reference is finite"
+    return TrialResult(
+        distribution=name,
+        applicable=applicable,
+        failure=failure,
+        detail=detail,
+        critical_tolerance=worst.critical_tolerance,
+        max_abs_error=worst.max_abs_error,
+        rms_relative_error=worst.rms_relative_error,
+        nan_count=worst.nan_count,
+        inf_count=worst.inf_count,
+        reference_rms=worst.reference_rms,
+    )

@@ -1,0 +1,127 @@
+"""memory: peak device memory of one forward, baseline and candidate, each alone on the device in a fresh process.
+
+Two figures stand side by side: torch's allocator peak (the published metric; a raw cudaMalloc escapes it) and the
+device-wide figure, which the judge itself reads while the worker runs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from kbverified.devices.cpu import reset_resident_peak, resident_bytes, resident_peak_bytes
+from kbverified.distributions import draw
+from kbverified.judge.exchange import Exchange
+from kbverified.judge.inputs import secret_seed
+from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
+from kbverified.judge.stage import Job
+from kbverified.protocol import FORWARD_SEED, STANDARD_DISTRIBUTION, WEIGHT_SEED
+from kbverified.records import SideMemory
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Measure one candidate and its baseline; returns the fields of the record. Raises InfrastructureFault."""
+    candidate, baseline = job.party, job.baseline
+    with job.on_device():
+        fields = {"input_bytes": job.audit.input_bytes, "output_bytes": job.audit.output_bytes}
+        try:
+            base = _side(job, baseline)
+        except CandidateFailure as failure:
+            raise InfrastructureFault(f"the baseline failed: {failure}") from failure
+        baseline.close()
+        try:
+            side = _side(job, candidate)
+        except CandidateFailure as failure:
+            failure = job.blame(failure, job.audit.init_inputs)
+            tail = candidate.worker.output_tail()
+            return {**fields, "verdict": failure.verdict, "detail": failure.detail, "output_tail": tail}
+        return {
+            **fields,
+            "verdict": "pass",
+            "baseline": base,
+            "candidate": side,
+            "output_tail": candidate.worker.output_tail(),
+        }
+
+
+def _side(job: Job, party: Party) -> SideMemory:
+    from kbverified import problems
+
+    job.model(party, job.audit.init_inputs, WEIGHT_SEED)
+    exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
+    module = problems.load(job.problem)
+    try:
+        inputs = draw(
+            module.get_inputs, STANDARD_DISTRIBUTION, secret_seed(), job.device.torch_device, job.settings.dtype
+        )
+        exchange.offer(inputs)
+        del inputs
+        job.device.release_cached()
+        exchange.forward()  # warm: libraries' workspaces and compiled kernels are not what a forward costs
+        return _cpu(job, party) if job.settings.device == "cpu" else _cuda(job, party)
+    except MemoryError as error:
+        raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
+    finally:
+        exchange.close()
+
+
+_MESSAGE = {"do": "memory", "forward_seed": FORWARD_SEED}
+
+
+def _cpu(job: Job, party: Party) -> SideMemory:
+    """Peak resident set as the kernel counts it, above what was resident before the launch."""
+    pid = party.worker.pid
+    fresh = reset_resident_peak(pid)
+    before = resident_bytes(pid)
+    party.ask(dict(_MESSAGE))
+    peak = resident_peak_bytes(pid)
+    above = peak - before if fresh and peak is not None and before is not None else None
+    return SideMemory(device_peak_bytes=peak, device_above_bytes=max(above, 0) if above is not None else None)
+
+
+def _cuda(job: Job, party: Party) -> SideMemory:
+    watch = _Watch(job)
+    with watch:
+        reply = party.ask(dict(_MESSAGE))
+    before, peak = _claim(reply.get("before_bytes")), _claim(reply.get("peak_bytes"))
+    shared = job.audit.input_bytes or 0  # the inputs lie in the judge's buffer, outside the worker's allocator
+    return SideMemory(
+        allocator_peak_bytes=peak + shared if peak is not None else None,
+        allocator_above_bytes=max(peak - before, 0) if peak is not None and before is not None else None,
+        device_peak_bytes=watch.peak_bytes,
+        device_above_bytes=max(watch.peak_bytes - watch.before_bytes, 0),
+    )
+
+
+def _claim(value: Any) -> int | None:
+    good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 50
+    return value if good else None
+
+
+class _Watch:
+    """Reads the device's used memory about every half millisecond while a worker launches."""
+
+    def __init__(self, job: Job):
+        self.device = job.device
+        self.before_bytes = self._used()
+        self.peak_bytes = self.before_bytes
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def _used(self) -> int:
+        return self.device.total_bytes() - self.device.free_bytes()
+
+    def _read(self) -> None:
+        while not self._stop.is_set():
+            self.peak_bytes = max(self.peak_bytes, self._used())
+            time.sleep(0.0005)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        # What the allocator still caches was taken during the launch and is seen here at the latest.
+        self.peak_bytes = max(self.peak_bytes, self._used())

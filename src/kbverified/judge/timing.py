@@ -1,0 +1,247 @@
+"""time-fp32, time-tf32: baseline and candidate, each in its own fresh process under the same mode, on one device.
+
+First the baseline alone, then rounds A B B A: only one side has work on the device at a time. Inputs are redrawn
+from a secret seed before every round. Raw repetitions are kept; every summary is derived from them later.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from typing import Any
+
+from kbverified import layout
+from kbverified.correctness import combine, compare
+from kbverified.distributions import draw
+from kbverified.judge.exchange import Exchange
+from kbverified.judge.flags import flag_state, flags_now
+from kbverified.judge.inputs import needed_bytes, secret_seed
+from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
+from kbverified.judge.reference import Reference
+from kbverified.judge.stage import Job
+from kbverified.protocol import (
+    BASELINE_DISTURBED_RATIO,
+    FORWARD_SEED,
+    STANDARD_DISTRIBUTION,
+    TIMED_OUTPUT_RMS_LIMIT,
+    TIMING_DISCARD_AFTER_HANDOVER,
+    TIMING_REPETITIONS_MAX,
+    TIMING_ROUND_BUDGET_MS,
+    TIMING_ROUNDS,
+    TIMING_ROUNDS_MIN,
+    TIMING_TOTAL_BUDGET_S,
+    TIMING_WARMUP_LAUNCHES,
+    WEIGHT_SEED,
+)
+from kbverified.records import Round
+
+# What a launch costs beside itself: the flush and the messages. Only used to size the rounds.
+_OVERHEAD_MS = {"cuda": 0.15, "cpu": 6.0}
+
+
+class Side:
+    """One worker under the clock."""
+
+    def __init__(self, job: Job, party: Party):
+        self.job = job
+        self.party = party
+        self.exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
+        self.repetitions = 1
+        self.discard = TIMING_DISCARD_AFTER_HANDOVER
+        self.round_ms = 0.0
+
+    def start(self) -> None:
+        self.job.model(self.party, self.job.audit.init_inputs, WEIGHT_SEED)
+
+    def time(self, discard: int, repetitions: int, deliver: bool = False) -> list[float]:
+        """Milliseconds of each repetition, as the worker claims. Raises CandidateFailure."""
+        message = {
+            "do": "time",
+            "discard": discard,
+            "repetitions": repetitions,
+            "forward_seed": FORWARD_SEED,
+            "deliver": deliver,
+        }
+        limit = self.party.timeout_s * (discard + repetitions)
+        return checked_times(self.party.ask(message, timeout_s=limit).get("times_ms"), repetitions)
+
+    def round(self, deliver: bool) -> list[float]:
+        return self.time(self.discard, self.repetitions, deliver)
+
+    def pilot(self) -> None:
+        """Warm up, and size one round's repetitions to the budget. A slow kernel is warm after two launches."""
+        first_ms = self.time(0, 1)[0]
+        more = TIMING_WARMUP_LAUNCHES - 1 if first_ms < TIMING_ROUND_BUDGET_MS else 0
+        one_ms = self.time(more, 1)[0] + _OVERHEAD_MS[self.job.settings.device]
+        self.repetitions = max(1, min(TIMING_REPETITIONS_MAX, int(TIMING_ROUND_BUDGET_MS / one_ms)))
+        if one_ms > TIMING_ROUND_BUDGET_MS:
+            self.discard = 0
+        self.round_ms = one_ms * (self.repetitions + self.discard)
+
+
+def checked_times(claim: Any, count: int) -> list[float]:
+    """A worker's list of times, if it is one. Raises CandidateFailure for anything else."""
+    good = isinstance(claim, list) and len(claim) == count
+    if not good or not all(isinstance(t, int | float) and not isinstance(t, bool) and t > 0 for t in claim):
+        raise CandidateFailure("protocol_violation", f"expected {count} positive times, got {str(claim)[:120]}")
+    if not all(math.isfinite(t) for t in claim):
+        raise CandidateFailure("protocol_violation", "a time is not finite")
+    return [float(t) for t in claim]
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Time one candidate against its baseline; returns the fields of its record. Raises InfrastructureFault."""
+    candidate, baseline = job.party, job.baseline
+    with job.on_device() as device:
+        reference = Reference(job.problem, device, job.settings.dtype)
+        interleaved = needed_bytes(job.audit, copies_of_buffers=4, models=3) < device.free_bytes()
+        a, b = Side(job, baseline), Side(job, candidate)
+        try:
+            fields = _measure(job, reference, a, b, interleaved)
+        except CandidateFailure as failure:
+            failure = job.blame(failure, job.audit.init_inputs)
+            return {
+                "verdict": failure.verdict,
+                "detail": failure.detail,
+                "output_tail": candidate.worker.output_tail(),
+            }
+        except MemoryError as error:
+            raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
+        finally:
+            a.exchange.close()
+            b.exchange.close()
+        return {**fields, "interleaved": interleaved, "output_tail": candidate.worker.output_tail()}
+
+
+def _baseline(action: Any) -> Any:
+    """The baseline is trusted code: its failure is the machine's, never the candidate's."""
+    try:
+        return action()
+    except CandidateFailure as failure:
+        raise InfrastructureFault(f"the baseline failed: {failure}") from failure
+
+
+def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool) -> dict[str, Any]:
+    inputs = _redraw(job, reference)
+    _baseline(a.start)
+    _baseline(lambda: a.exchange.offer(inputs))
+    _baseline(a.pilot)
+    alone = _baseline(lambda: a.time(a.discard, max(a.repetitions, 5)))
+    trace = _Trace()
+    if not interleaved:
+        _baseline(lambda: _run_alone(job, reference, a, round_count(2 * a.round_ms), trace.baseline))
+        a.exchange.close()
+        a.party.close()
+    b.start()
+    b.exchange.offer(inputs)
+    b.pilot()
+    inputs = None
+    if interleaved:
+        _run_rounds(job, reference, a, b, trace)
+    else:
+        _run_alone(job, reference, b, len(trace.baseline), trace.candidate, trace)
+    return trace.fields(alone, b)
+
+
+class _Trace:
+    """What the rounds left behind."""
+
+    def __init__(self) -> None:
+        self.baseline: list[list[float]] = []
+        self.candidate: list[list[float]] = []
+        self.first: list[str] = []
+        self.verified: list[Any] = []
+        self.walls: list[float] = []
+
+    def fields(self, alone: list[float], b: Side) -> dict[str, Any]:
+        first = self.first or ["baseline"] * len(self.baseline)
+        rounds = [
+            Round(first=f, baseline_ms=tuple(x), candidate_ms=tuple(y))
+            for f, x, y in zip(first, self.baseline, self.candidate, strict=True)
+        ]
+        worst = combine(self.verified)
+        return {
+            **_timed_verdict(worst),
+            "rounds": tuple(rounds),
+            "baseline_alone_ms": tuple(alone),
+            "baseline_disturbed": _disturbed(alone, rounds),
+            "outputs_verified": len(self.verified),
+            "timed_critical_tolerance": worst.critical_tolerance,
+            "flags_before": flag_state(b.party.flags),
+            "flags_after": flags_now(b.party),
+            "judge_wall_ms_per_launch": statistics.median(self.walls),
+        }
+
+
+def _run_rounds(job: Job, reference: Reference, a: Side, b: Side, trace: _Trace) -> None:
+    """A B B A: whoever went last goes first in the next round, so that a drift meets both sides alike."""
+    count = round_count(a.round_ms + b.round_ms)
+    for index in range(count):
+        inputs = _redraw(job, reference)
+        _baseline(lambda inputs=inputs: a.exchange.offer(inputs))
+        b.exchange.offer(inputs)
+        deliver = index in (0, count - 1)
+        for side in (a, b) if index % 2 == 0 else (b, a):
+            if side is a:
+                trace.baseline.append(_baseline(lambda: a.round(False)))
+            else:
+                trace.candidate.append(_timed_round(b, deliver, trace))
+        if deliver:
+            trace.verified.append(_verify(b, reference, inputs))
+        del inputs
+        trace.first.append("baseline" if index % 2 == 0 else "candidate")
+
+
+def _run_alone(
+    job: Job, reference: Reference, side: Side, count: int, times: list[list[float]], trace: _Trace | None = None
+) -> None:
+    """All rounds of one side, where both do not fit the device together."""
+    for index in range(count):
+        inputs = _redraw(job, reference)
+        side.exchange.offer(inputs)
+        deliver = trace is not None and index in (0, count - 1)
+        times.append(_timed_round(side, deliver, trace) if trace else side.round(False))
+        if trace is not None and deliver:
+            trace.verified.append(_verify(side, reference, inputs))
+
+
+def _timed_round(side: Side, deliver: bool, trace: _Trace) -> list[float]:
+    """One round of the candidate, with the judge's own clock beside it."""
+    start = time.monotonic()
+    times = side.round(deliver)
+    trace.walls.append(1e3 * (time.monotonic() - start) / (side.repetitions + side.discard))
+    return times
+
+
+def round_count(round_ms: float) -> int:
+    """Rounds that the total budget allows, fixed before they start: between the least and the usual number."""
+    fitting = int(1e3 * TIMING_TOTAL_BUDGET_S / max(round_ms, 1e-6))
+    return max(TIMING_ROUNDS_MIN, min(TIMING_ROUNDS, fitting))
+
+
+def _redraw(job: Job, reference: Reference) -> Any:
+    return draw(
+        reference.problem.get_inputs, STANDARD_DISTRIBUTION, secret_seed(), job.device.torch_device, reference.dtype
+    )
+
+
+def _verify(side: Side, reference: Reference, inputs: Any) -> Any:
+    """Compare the output of the last timed launch with the reference on the judge's own draw."""
+    answers = side.exchange.take()
+    expected = layout.leaves(reference.forward(inputs))
+    return combine([compare(x, y) for x, y in zip(answers, expected, strict=True)])
+
+
+def _timed_verdict(worst: Any) -> dict[str, Any]:
+    if worst.mismatched_nonfinite:
+        return {"verdict": "nonfinite", "detail": "a timed launch gave NaN or Inf where the reference is finite"}
+    error = worst.rms_relative_error
+    if error is not None and error > TIMED_OUTPUT_RMS_LIMIT:
+        return {"verdict": "wrong_value", "detail": f"a timed launch's output is off by {error:.3g} (relative rms)"}
+    return {"verdict": "pass", "detail": None}
+
+
+def _disturbed(alone: list[float], rounds: list[Round]) -> bool:
+    together = statistics.median(t for r in rounds for t in r.baseline_ms)
+    return abs(together / statistics.median(alone) - 1.0) > BASELINE_DISTURBED_RATIO

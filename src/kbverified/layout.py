@@ -1,0 +1,150 @@
+"""How tensors lie in a shared buffer, and whether an output is of the kind that was asked for. Both sides use it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import torch
+
+from kbverified.codec import dtype_name, dtype_of
+from kbverified.records import TensorSpec
+
+_ALIGN_BYTES = 512
+
+Slot = dict[str, Any]
+"""One tensor in a buffer: shape, stride (in elements, None: contiguous), dtype name, offset in bytes."""
+
+
+def plan(specs: list[TensorSpec], strides: list[tuple[int, ...] | None] | None = None) -> tuple[list[Slot], int]:
+    """Slots for tensors one after the other, and the bytes of the buffer that holds them."""
+    slots: list[Slot] = []
+    offset = 0
+    for index, spec in enumerate(specs):
+        stride = strides[index] if strides else None
+        slots.append(
+            {"shape": list(spec.shape), "stride": list(stride) if stride else None, "dtype": spec.dtype, "at": offset}
+        )
+        size = spec.numel() * dtype_of(spec.dtype).itemsize
+        offset += -(-size // _ALIGN_BYTES) * _ALIGN_BYTES
+    return slots, offset
+
+
+def spec_of(tensor: torch.Tensor) -> TensorSpec:
+    return TensorSpec(shape=tuple(tensor.shape), dtype=dtype_name(tensor.dtype))
+
+
+def dense_stride(tensor: torch.Tensor) -> tuple[int, ...] | None:
+    """Strides worth keeping: of a permuted but gapless tensor. None where it is contiguous or not gapless."""
+    if tensor.is_contiguous() or not torch._prims_common.is_non_overlapping_and_dense(tensor):
+        return None
+    return tuple(tensor.stride())
+
+
+def views(buffer: torch.Tensor, slots: list[Slot]) -> list[torch.Tensor]:
+    """Typed tensors over a uint8 buffer, one per slot."""
+    found = []
+    for slot in slots:
+        dtype = dtype_of(slot["dtype"])
+        count = 1
+        for extent in slot["shape"]:
+            count *= extent
+        flat = buffer[slot["at"] : slot["at"] + count * dtype.itemsize].view(dtype)
+        if slot.get("stride"):
+            found.append(flat.as_strided(slot["shape"], slot["stride"]))
+        else:
+            found.append(flat.view(slot["shape"]))
+    return found
+
+
+def leaves(value: Any) -> list[torch.Tensor]:
+    """The tensors of an output, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in leaves(item)]
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value) for leaf in leaves(value[key])]
+    return []
+
+
+def structure(value: Any) -> Any:
+    """Kind of an output without its tensors: ``tensor``, a list (of a list or tuple), or a dict."""
+    if isinstance(value, torch.Tensor):
+        return "tensor"
+    if isinstance(value, list | tuple):
+        return [structure(item) for item in value]
+    if isinstance(value, dict):
+        return {key: structure(value[key]) for key in sorted(value)}
+    return type(value).__name__
+
+
+def mismatch(value: Any, wanted: Any, slots: list[Slot], device_type: str) -> tuple[str, str] | None:
+    """Why an output is not of the kind asked for, as (verdict, detail); None where it is."""
+    try:
+        found = structure(value)
+    except (TypeError, RecursionError) as error:
+        return "wrong_type", f"the output has no structure: {error}"
+    if found != wanted:
+        return "wrong_type", f"expected {_short(wanted)}, got {_short(found)}"
+    for index, (tensor, slot) in enumerate(zip(leaves(value), slots, strict=True)):
+        if type(tensor) is not torch.Tensor:
+            return "wrong_type", f"output {index} is a {type(tensor).__name__}, expected exactly torch.Tensor"
+        if list(tensor.shape) != slot["shape"]:
+            return "wrong_shape", f"output {index} has shape {list(tensor.shape)[:8]}, expected {slot['shape']}"
+        if dtype_name(tensor.dtype) != slot["dtype"]:
+            return "wrong_dtype", f"output {index} is {dtype_name(tensor.dtype)}, expected {slot['dtype']}"
+        if tensor.device.type != device_type:
+            return "wrong_device", f"output {index} is on {tensor.device.type}, expected {device_type}"
+        if tensor.layout is not torch.strided:
+            return "wrong_type", f"output {index} has layout {tensor.layout}, expected strided"
+    return None
+
+
+def _short(kind: Any) -> str:
+    return str(kind)[:120]
+
+
+def aliases(tensors: list[torch.Tensor], buffer: torch.Tensor) -> bool:
+    """Whether any tensor shares memory with the input buffer."""
+    low = buffer.data_ptr()
+    high = low + buffer.numel()
+    for tensor in tensors:
+        start = tensor.untyped_storage().data_ptr()
+        if tensor.numel() and start < high and start + tensor.untyped_storage().nbytes() > low:
+            return True
+    return False
+
+
+def copy_into(targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source)
+
+
+def state_digests(model: torch.nn.Module) -> list[list[Any]]:
+    """[name, shape, dtype, sha256 of the bytes] of every entry of the state dict."""
+    found = []
+    for name, tensor in model.state_dict().items():
+        data = tensor.detach().cpu().contiguous()
+        raw = data.reshape(-1).view(torch.uint8).numpy() if data.numel() else b""
+        found.append([name, list(data.shape), dtype_name(data.dtype), hashlib.sha256(raw).hexdigest()])
+    return found
+
+
+def weights_match(candidate: list[Any], reference: list[Any]) -> bool | None:
+    """Whether two state dicts agree; None where they do not correspond (other names and other shapes).
+
+    They correspond by name and shape, or by the order of their shapes where the names differ.
+    """
+    try:
+        by_name = {row[0]: (row[1], row[3]) for row in candidate}
+        mine = {row[0]: (row[1], row[3]) for row in reference}
+        if not mine and not by_name:
+            return None
+        if {k: v[0] for k, v in by_name.items()} == {k: v[0] for k, v in mine.items()}:
+            return all(by_name[name][1] == mine[name][1] for name in mine)
+        if [row[1] for row in candidate] == [row[1] for row in reference]:
+            return [row[3] for row in candidate] == [row[3] for row in reference]
+    except (TypeError, IndexError, KeyError):
+        return None  # a worker's claim that is no list of rows says nothing
+    return None

@@ -1,0 +1,114 @@
+"""One measured job per device at a time: an flock on a file per device uuid, whatever ``--cores`` says.
+
+Snakemake's ``gpu`` resource bounds how many jobs are submitted; the lease decides which device each gets. The
+kernel releases it when the job's process dies. Torch-free: a job waits for its device before it touches CUDA.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_QUERY = "uuid,name,driver_version,memory.total,compute_cap"
+
+
+class NoDevice(RuntimeError):
+    """There is no such device here. An infrastructure fault, never a verdict."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    uuid: str
+    name: str
+    driver: str
+    memory_mib: int
+    compute_capability: str
+
+
+def installed_gpus() -> list[Gpu]:
+    """Every GPU of this machine as nvidia-smi lists it; empty where there is none."""
+    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return []
+    rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
+    if done.returncode:
+        return []
+    return [Gpu(row[0], row[1], row[2], int(float(row[3])), row[4]) for row in rows if len(row) == 5]
+
+
+def visible_gpus() -> list[Gpu]:
+    """The GPUs that this process may use: CUDA_VISIBLE_DEVICES where it is set (indices or uuids), else all."""
+    gpus = installed_gpus()
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return gpus
+    visible = []
+    for word in (w.strip() for w in chosen.split(",")):
+        if word.isdigit() and int(word) < len(gpus):
+            visible.append(gpus[int(word)])
+        else:
+            visible.extend(gpu for gpu in gpus if word and gpu.uuid.startswith(word))
+    return visible
+
+
+class Lease:
+    """A held device. Released by ``close`` or by the death of the process."""
+
+    def __init__(self, device: str, gpu: Gpu | None, fd: int, waited_s: float):
+        self.device = device
+        self.gpu = gpu
+        self.waited_s = waited_s
+        self._fd: int | None = fd
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def __enter__(self) -> Lease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def lease_directory() -> Path:
+    return Path(os.environ.get("KBV_LEASE_DIR", "/tmp/kbverified-leases"))
+
+
+def acquire(kind: str, timeout_s: float = 24 * 3600, waiting: Callable[[str], None] | None = None) -> Lease:
+    """Wait for a free device of a kind and hold it.
+
+    Raises NoDevice where there is none, TimeoutError when none gets free in time.
+    """
+    gpus: list[Gpu | None] = [None] if kind == "cpu" else list(visible_gpus())
+    if not gpus:
+        raise NoDevice(
+            "device cuda was asked for, but no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES, "
+            "or set device: cpu in config/config.yaml"
+        )
+    folder = lease_directory()
+    folder.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    while True:
+        for gpu in gpus:
+            name = gpu.uuid if gpu else f"cpu-{os.getuid()}"
+            fd = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return Lease(name, gpu, fd, time.monotonic() - start)
+            except BlockingIOError:
+                os.close(fd)
+        if time.monotonic() - start > timeout_s:
+            raise TimeoutError(f"no {kind} device got free in {timeout_s:.0f} s; see {folder}")
+        if waiting is not None:
+            waiting(f"waiting for a {kind} device")
+            waiting = None
+        time.sleep(0.02)

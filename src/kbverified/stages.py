@@ -1,0 +1,222 @@
+"""One stage of one candidate: read what came before, skip or run, write the record.
+
+Nothing here imports torch: a skipped stage costs a few hundredths of a second.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+from kbverified import __version__, protocol, records
+from kbverified.judge.party import Settings
+from kbverified.records import (
+    CompileRecord,
+    DeviceInfo,
+    GateRecord,
+    MemoryRecord,
+    ProblemRecord,
+    Provenance,
+    StageRecord,
+    TimeRecord,
+)
+
+RECORD_OF = {
+    "compile": CompileRecord,
+    "hidden-gate": GateRecord,
+    "time-fp32": TimeRecord,
+    "time-tf32": TimeRecord,
+    "memory": MemoryRecord,
+}
+TIMING_MODE = {"time-fp32": "default", "time-tf32": "tf32"}
+
+
+class Clock:
+    """When a stage started and how long it took."""
+
+    def __init__(self) -> None:
+        self.started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        self._start = time.monotonic()
+
+    def provenance(self, stage: str, problem_sha256: str, **fields: Any) -> Provenance:
+        return Provenance(
+            package_version=__version__,
+            protocol_digest=protocol.digest(stage),
+            problem_sha256=problem_sha256,
+            started_at=self.started_at,
+            duration_s=round(time.monotonic() - self._start, 3),
+            **fields,
+        )
+
+
+def file_sha256(path: Path) -> str:
+    """Sha256 (hex) of a file. Raises OSError."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def run_stage(
+    stage: str,
+    candidate: Path,
+    problem: Path,
+    audit_path: Path,
+    settings: Settings,
+    out: Path,
+    compiled_path: Path | None = None,
+    gate_path: Path | None = None,
+) -> StageRecord:
+    """Run one stage and write its record.
+
+    Raises records.RecordError for a broken input record, InfrastructureFault or OSError where no record can be made.
+    """
+    clock = Clock()
+    sha = file_sha256(candidate)
+    audit = records.read(audit_path, ProblemRecord)
+    reason = _skip_reason(stage, audit, settings, compiled_path, gate_path)
+    fields: dict[str, Any]
+    if reason is not None:
+        fields = {"status": "skipped", "reason": reason}
+        device, sandbox, mode = None, None, None
+    else:
+        fields, device, sandbox, mode = _run(stage, candidate, sha, problem, audit, settings, compiled_path)
+        fields = {"status": "ok", **fields}
+    provenance = clock.provenance(
+        stage,
+        file_sha256(problem),
+        candidate_sha256=sha,
+        device=device,
+        sandbox=sandbox,
+        mode=mode,
+        dtype=settings.dtype,
+    )
+    record = RECORD_OF[stage](stage=stage, provenance=provenance, **fields)
+    records.write(out, record)
+    return record
+
+
+def _skip_reason(
+    stage: str, audit: ProblemRecord, settings: Settings, compiled_path: Path | None, gate_path: Path | None
+) -> str | None:
+    """Why a stage has nothing to do; None where it runs."""
+    if not audit.usable:
+        return f"the problem is not usable: {audit.detail}"
+    if stage == "compile":
+        return None
+    if compiled_path is not None:
+        compiled = records.read(compiled_path, CompileRecord)
+        if compiled.verdict != "pass":
+            return compiled.reason or f"compile: {compiled.verdict}"
+    if stage == "hidden-gate":
+        return None
+    if stage == "time-tf32" and settings.dtype == "bf16":
+        return "TF32 has no effect on bf16"
+    if gate_path is not None:
+        gate = records.read(gate_path, GateRecord)
+        if gate.verdict != "pass":
+            return gate.reason or f"hidden-gate: {gate.verdict}"
+    return None
+
+
+def _run(
+    stage: str,
+    candidate: Path,
+    sha: str,
+    problem: Path,
+    audit: ProblemRecord,
+    settings: Settings,
+    compiled_path: Path | None,
+) -> tuple[dict[str, Any], DeviceInfo | None, str | None, str | None]:
+    """Run a stage; (fields, device, sandbox level, mode)."""
+    from kbverified.judge import build
+
+    if stage == "compile":
+        return build.run(candidate, sha, audit, settings), None, None, None
+    from kbverified.compilation import directory as directories
+    from kbverified.compilation import toolchain
+    from kbverified.judge.stage import Job
+
+    mode = settings.gate_mode if stage == "hidden-gate" else TIMING_MODE.get(stage, "default")
+    folder = directories.build_directory(settings.build_root, sha, toolchain.find(settings.arch))
+    writable = stage == "hidden-gate"
+    job = Job(stage, candidate, problem, audit, settings, folder, writable, mode)
+    with directories.locked(folder) if writable else _unlocked(folder):
+        try:
+            job.spawn_workers()  # first, so that they import torch while this process does
+            fields = _stage_module(stage).run(job)
+        finally:
+            job.end()
+    device = job.device.info() if job.device is not None else None
+    level = job.parties[0].level if job.parties else None
+    return fields, device, level, mode
+
+
+def _unlocked(folder: Path) -> Any:
+    import contextlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    return contextlib.nullcontext()
+
+
+def _stage_module(stage: str) -> Any:
+    if stage == "hidden-gate":
+        from kbverified.judge import gate as module
+    elif stage == "memory":
+        from kbverified.judge import memory as module
+    else:
+        from kbverified.judge import timing as module
+    return module
+
+
+def _name_and_level(problem: Path) -> tuple[str, int]:
+    """From the manifest beside the problem; from its file name where the manifest does not list it."""
+    from kbverified import keys, problems
+
+    key = keys.ProblemKey(problem.parent.name, problem.stem)
+    manifest = problem.parent / "manifest.csv"
+    rows = problems.read_manifest(manifest) if manifest.exists() else {}
+    return (rows[key.problem].name if key.problem in rows else key.problem), key.level
+
+
+def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord:
+    """Audit one problem and write its record; a broken problem is a record that says so.
+
+    Raises InfrastructureFault where there is no device, OSError where the record cannot be written.
+    """
+    from kbverified import lease, precision
+    from kbverified.judge.party import InfrastructureFault
+
+    clock = Clock()
+    name, level = _name_and_level(problem)
+    fields: dict[str, Any] = {}
+    import torch
+
+    torch.set_grad_enabled(False)
+    try:
+        held = lease.acquire(settings.device)
+    except (lease.NoDevice, TimeoutError) as error:
+        raise InfrastructureFault(str(error)) from error
+    with held:
+        import os
+
+        if held.gpu is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = held.gpu.uuid
+        from kbverified.devices import open_device
+        from kbverified.judge import audit
+
+        device = open_device(settings.device)
+        precision.set_mode(protocol.GATE_MODE)
+        if settings.threads:
+            torch.set_num_threads(settings.threads)
+        try:
+            fields = audit.audit(problem, device)
+        except Exception as error:  # a problem's own code may raise anything: the record says what
+            if device.is_out_of_memory(error):
+                raise InfrastructureFault(f"{problem}: {error}") from error
+            fields = {"usable": False, "detail": f"{type(error).__name__}: {error}"[:2000]}
+        info = device.info()
+    provenance = clock.provenance("audit-problem", file_sha256(problem), device=info, mode=protocol.GATE_MODE)
+    record = ProblemRecord(provenance=provenance, status="ok", name=name, level=level, **fields)
+    records.write(out, record)
+    return record

@@ -1,0 +1,289 @@
+"""The bootstrap in the candidate's process: the only code that executes a candidate.
+
+It answers the judge's messages one by one. Everything it says is a claim: the candidate shares this process and can
+change any of it. So it holds no seed of any input, no reference output and no verdict; it gets buffers that belong
+to the judge, and what it reports is checked there.
+
+Messages (JSON objects, one reply each): start, buffers, forward, time, memory, flags, exit. A failure of the
+candidate is a reply with ``failure`` (a verdict) and ``detail``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kbverified.sandbox import Channel, ChannelClosed
+
+# The judge kills its workers; a worker that is forgotten ends by itself.
+_PATIENCE_S = 24 * 3600.0
+
+
+class Failed(Exception):
+    """The candidate failed in a way that has a name."""
+
+    def __init__(self, verdict: str, detail: str):
+        super().__init__(detail)
+        self.verdict = verdict
+        self.detail = detail
+
+
+class Bootstrap:
+    """State of one worker: a device, a model, and the judge's buffers."""
+
+    def __init__(self, channel: Channel):
+        self.channel = channel
+        self.device: Any = None
+        self.model: Any = None
+        self.hooks: Any = None
+        self.builds: list[dict[str, Any]] = []
+        self.dtype = "fp32"
+        self.inputs_buffer: Any = None
+        self.outputs_buffer: Any = None
+        self.layout: dict[str, Any] = {}
+
+    def serve(self) -> None:
+        """Answer until the judge says exit or goes away."""
+        import torch
+
+        torch.set_grad_enabled(False)
+        self.channel.send({"ready": os.getpid()})
+        while True:
+            message, fds = self.channel.receive(_PATIENCE_S)
+            if message.get("do") == "exit":
+                return
+            self.channel.send(self.answer(message, fds))
+
+    def answer(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        handler = getattr(self, f"do_{message.get('do')}")
+        try:
+            return handler(message, fds)
+        except Failed as failure:
+            return {"failure": failure.verdict, "detail": failure.detail[-4000:]}
+
+    # --- start ----------------------------------------------------------------------------------------------
+    def do_start(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Open the device, load the source, construct the model from the weight seed."""
+        import torch
+
+        from kbverified import codec, precision
+        from kbverified.distributions import DTYPES
+
+        for name, value in message.get("environment", {}).items():
+            os.environ[name] = value
+        if message.get("threads"):
+            torch.set_num_threads(int(message["threads"]))
+        self._install_hooks(message)
+        if message.get("dry_run"):
+            return self._dry_run(message)
+        from kbverified.devices import open_device
+
+        self.device = open_device(message["device"])
+        precision.set_mode(message["mode"])
+        before = precision.read_flags().model_dump()
+        factory = self._load(message["source"], message["class"])
+        init_inputs = codec.decode(message["init_inputs"], [])
+        torch.manual_seed(message["weight_seed"])
+        model = self._guard("init_error", lambda: factory(*init_inputs))
+        digests = _state_digests(model) if message.get("digests") else []
+        self.dtype = message["dtype"]
+        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
+        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
+        self.device.synchronize()
+        return {"flags": before, "weights": digests, "builds": self.builds}
+
+    def _install_hooks(self, message: dict[str, Any]) -> None:
+        from kbverified.compilation.hooks import Hooks
+
+        header = message.get("header")
+        report = self.builds.append
+        directory = Path(message["build_directory"])
+        self.hooks = Hooks(directory, bool(message["build_writable"]), Path(header) if header else None, report)
+        self.hooks.install()
+
+    def _dry_run(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Compile stage: meet the build requests of import, constructor and one forward on fake tensors."""
+        import torch
+
+        from kbverified import codec
+        from kbverified.compilation import dry_run
+
+        if message["device"] == "cuda":
+            dry_run.pretend_gpu(message["arch"])
+        factory = self._load(message["source"], message["class"])
+        init_inputs = codec.decode(message["init_inputs"], [])
+        torch.manual_seed(message["weight_seed"])
+        met = dry_run.dry_forward(factory, init_inputs, message["inputs"], message["device"])
+        failed = bool(self.hooks.failures) and met is not None and met.startswith("BuildFailed")
+        return {"builds": self.builds, "met": met, "failed_build": failed}
+
+    def _load(self, source: str, class_name: str) -> Any:
+        """Execute the source as a module and give its class."""
+        import importlib.util
+
+        # A path that ends in .py keeps inspect.getsource working, which Triton and others rely on.
+        spec = importlib.util.spec_from_file_location("candidate", source)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["candidate"] = module
+        loader = spec.loader
+        self._guard("import_error", lambda: loader.exec_module(module))
+        factory = getattr(module, class_name, None)
+        if factory is None:
+            raise Failed("no_model_new", f"the module defines no {class_name}")
+        return factory
+
+    def _guard(self, verdict: str, action: Callable[[], Any]) -> Any:
+        """Run the candidate's code; what it raises becomes a verdict."""
+        import torch
+
+        try:
+            return action()
+        except SystemExit as error:
+            raise Failed("crash", f"the candidate called sys.exit({error.code!r})") from None
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            raise Failed("out_of_memory", str(error)) from None
+        except BaseException as error:  # untrusted code: its end becomes a verdict
+            if self.hooks is not None and any(failure in _chain(error) for failure in self.hooks.failures):
+                verdict = "compile_error"
+            raise Failed(verdict, "".join(traceback.format_exception(error))) from None
+
+    # --- buffers and launches -------------------------------------------------------------------------------
+    def do_buffers(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Map the judge's input and output buffer; forget earlier ones."""
+        for buffer in (self.inputs_buffer, self.outputs_buffer):
+            if buffer is not None:
+                buffer.close()
+        inputs_fd, outputs_fd = fds
+        self.inputs_buffer = self.device.attach(inputs_fd, message["input_bytes"])
+        self.outputs_buffer = self.device.attach(outputs_fd, message["output_bytes"])
+        self.layout = message["layout"]
+        return {"ok": True}
+
+    def _arguments(self) -> list[Any]:
+        from kbverified import codec, layout
+
+        return codec.decode(self.layout["inputs"], layout.views(self.inputs_buffer.tensor, self.layout["input_specs"]))
+
+    def _launch(self, arguments: list[Any]) -> Any:
+        return self.model(*arguments)
+
+    def do_forward(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """One launch; its outputs are checked for kind and copied into the judge's output buffer."""
+        import torch
+
+        arguments = self._arguments()
+        torch.manual_seed(message["forward_seed"])
+        result = self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
+        self._deliver(result)
+        return {"ok": True, "builds": self.builds}
+
+    def _finish(self, result: Any) -> Any:
+        self.device.synchronize()
+        return result
+
+    def _deliver(self, result: Any) -> None:
+        from kbverified import layout
+
+        problem = layout.mismatch(
+            result, self.layout["outputs"], self.layout["output_specs"], self.device.torch_device.type
+        )
+        if problem is not None:
+            raise Failed(*problem)
+        tensors = layout.leaves(result)
+        if layout.aliases(tensors, self.inputs_buffer.tensor):
+            raise Failed("aliases_input", "an output shares memory with an input")
+        views = layout.views(self.outputs_buffer.tensor, self.layout["output_specs"])
+        self._guard("runtime_error", lambda: layout.copy_into(views, tensors))
+        self.device.synchronize()
+
+    def do_time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Warm-up, then timed launches with the cache flushed before each; the last output is delivered."""
+        import torch
+
+        arguments = self._arguments()
+        times: list[float] = []
+        result = None
+        for index in range(message["discard"] + message["repetitions"]):
+            result = None  # so that an output's memory is there again for the next launch
+            self.device.flush_cache()
+            torch.manual_seed(message["forward_seed"])
+            self.device.synchronize()
+            time_ms, result = self._guard("runtime_error", lambda: self.device.time_ms(lambda: self._launch(arguments)))
+            if index >= message["discard"]:
+                times.append(time_ms)
+        if message.get("deliver"):
+            self._deliver(result)
+        return {"times_ms": times}
+
+    def do_memory(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """One forward between two readings of the allocator; the judge reads the device meanwhile."""
+        import torch
+
+        arguments = self._arguments()
+        torch.manual_seed(message["forward_seed"])
+        self.device.release_cached()
+        self.device.synchronize()
+        before = self.device.allocated_bytes()
+        self.device.reset_peak()
+        self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
+        return {"before_bytes": before, "peak_bytes": self.device.peak_bytes()}
+
+    def do_flags(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        from kbverified import precision
+
+        return {"flags": precision.read_flags().model_dump()}
+
+
+def _place(model: Any, device: Any, dtype: Any) -> Any:
+    moved = model.to(device=device, dtype=dtype) if dtype is not None else model.to(device)
+    return model if moved is None else moved
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    step: BaseException | None = error
+    while step is not None and step not in found:
+        found.append(step)
+        step = step.__cause__ or step.__context__
+    return found
+
+
+def _state_digests(model: Any) -> list[list[Any]]:
+    """[name, shape, dtype, sha256] of each entry of the state dict, for the reason ``weights_differ``."""
+    from kbverified.layout import state_digests
+
+    try:
+        return state_digests(model)
+    except Exception:  # an odd state dict is no failure: the reason is just not available
+        return []
+
+
+def unseal_caches() -> None:
+    """Copy the gate's JIT caches (Triton and the like) to this process's private folder: never written back."""
+    sealed, private = os.environ.pop("KBV_SEALED_CACHE", None), os.environ.get("TRITON_CACHE_DIR")
+    if sealed is None or private is None:
+        return
+    for name in ("triton", "nv", "inductor"):
+        source, target = Path(sealed) / name, Path(private).parent / name
+        if source.is_dir() and not target.exists():
+            shutil.copytree(source, target, symlinks=True)
+
+
+def main() -> int:
+    """Serve the channel that the sandbox handed over."""
+    channel = Channel.from_environment()
+    unseal_caches()
+    with contextlib.suppress(ChannelClosed):
+        Bootstrap(channel).serve()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
