@@ -18,12 +18,13 @@ from pathlib import Path
 
 from pydantic import Field
 
+from kbverified import __version__
 from kbverified.archive import place
 from kbverified.deadline import Ended
 from kbverified.records import Record
 from kbverified.run_state import Restored
 
-PACKAGES = ("kbverified", "snakemake", "torch", "triton", "pydantic", "pandas")
+PACKAGES = ("snakemake", "torch", "triton", "pydantic", "pandas")
 
 
 class Gpu(Record):
@@ -179,7 +180,7 @@ def _memory_bytes() -> int | None:
 
 
 def _packages() -> dict[str, str]:
-    found = {}
+    found = {"kbverified": __version__}  # it may run from a checkout that is not installed
     for name in PACKAGES:
         try:
             found[name] = importlib.metadata.version(name)
