@@ -42,7 +42,6 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("write_outside", "write into a world-writable folder not named in writable", _CONFINED),
     Operation("write_readable", "write into a world-writable folder that is only readable", _CONFINED),
     Operation("see_judges_tmp", "see the judge's files in /tmp", _CONFINED),
-    Operation("read_home", "list the judge's home folder", _DEPENDS),
     # processes
     Operation("see_judge", "read the judge's command line in /proc", _CONFINED),
     Operation("read_judge_environ", "read the judge's environment in /proc", _DEPENDS),

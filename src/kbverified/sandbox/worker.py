@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -50,7 +51,7 @@ class Worker:
         self._stuck = 0
         self._answer = b""
         self._lock = threading.RLock()
-        self._drain = OutputDrain(output_fd, output_limit_bytes, self._request_end, name)
+        self._drain = OutputDrain(output_fd, output_limit_bytes, self._end_flood, name)
 
     def poll(self) -> ExitStatus | None:
         """How it ended, or None while it runs. Once it is told, the whole family is dead and its output counted."""
@@ -105,6 +106,12 @@ class Worker:
             self._control.send(b"end\n", socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
         except OSError:  # it has ended already
             pass
+
+    def _end_flood(self) -> None:
+        """From the drain's thread, which reads nothing in the meantime: the writer stands still until it is dead."""
+        self._request_end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._launcher.wait(_KILL_S)
 
     def _read_answer(self) -> None:
         """Take in the launcher's last line, if it is there. With the lock."""

@@ -1,0 +1,307 @@
+"""What runs inside the sandbox in these tests: each probe tries one operation and says whether it worked.
+
+Executed as ``python probes.py NAME < nothing``, with what it needs to know in the variable PROBE (JSON).
+Standard library only. Prints one JSON object.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+FACTS = json.loads(os.environ.get("PROBE", "{}"))
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def checked(result):
+    if result == -1:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def read_judge_file():
+    return open(FACTS["judge_file"]).read()
+
+
+def read_other_candidate():
+    return open(FACTS["other_file"]).read()
+
+
+def list_other_folder():
+    return str(os.listdir(os.path.dirname(FACTS["other_file"])))
+
+
+def stat_other_folder():
+    return str(os.stat(os.path.dirname(FACTS["other_file"])).st_ino)
+
+
+def write_outside():
+    return write(os.path.join(FACTS["outside"], "written"))
+
+
+def write_readable():
+    return write(os.path.join(FACTS["readable"], "written"))
+
+
+def write(path):
+    with open(path, "w") as file:
+        return str(file.write("x"))
+
+
+def see_judges_tmp():
+    return open(FACTS["tmp_file"]).read()
+
+
+def see_judge():
+    return open(f"/proc/{FACTS['judge_pid']}/cmdline").read()
+
+
+def read_judge_environ():
+    return open(f"/proc/{FACTS['judge_pid']}/environ").read()[:20]
+
+
+def read_judge_memory():
+    with open(f"/proc/{FACTS['judge_pid']}/mem", "rb"):
+        return "opened"
+
+
+def trace_judge():
+    return trace(FACTS["judge_pid"])
+
+
+def trace(pid):
+    checked(LIBC.ptrace(16, ctypes.c_long(pid), 0, 0))  # PTRACE_ATTACH
+    os.waitpid(pid, 0) if pid != FACTS["judge_pid"] else time.sleep(0.1)
+    checked(LIBC.ptrace(17, ctypes.c_long(pid), 0, 0))
+    return "traced"
+
+
+def trace_own_child():
+    child = subprocess.Popen(["/bin/sleep", "5"])
+    try:
+        return trace(child.pid)
+    finally:
+        child.kill()
+
+
+def signal_judge():
+    return signal_process(FACTS["judge_pid"])
+
+
+def signal_process(pid):
+    os.kill(pid, 0)
+    os.kill(pid, signal.SIGURG)  # ignored by default
+    return "sent"
+
+
+def see_other_worker():
+    return open(f"/proc/{FACTS['other_pid']}/cmdline").read()
+
+
+def signal_other_worker():
+    return signal_process(FACTS["other_pid"])
+
+
+def connect_loopback():
+    with socket.create_connection(("127.0.0.1", FACTS["tcp_port"]), timeout=5):
+        return "connected"
+
+
+def send_datagram():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        return str(sock.sendto(b"probe", ("127.0.0.1", FACTS["udp_port"])))
+
+
+def connect_abstract():
+    return connect_unix("\0" + FACTS["abstract"])
+
+
+def connect_path():
+    return connect_unix(FACTS["socket_path"])
+
+
+def connect_unix(address):
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(5)
+        sock.connect(address)
+        return "connected"
+
+
+def attach_shared_memory():
+    LIBC.shmat.restype = ctypes.c_void_p
+    address = LIBC.shmat(FACTS["shm_id"], None, 0)
+    if address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return "attached"
+
+
+def inherited_variable():
+    leaked = sorted(set(os.environ) & set(FACTS["variables"]))
+    return found(leaked)
+
+
+def inherited_descriptor():
+    fds = []
+    for fd in range(4096):
+        try:
+            os.fstat(fd)
+        except OSError:
+            continue
+        fds.append(fd)
+    return found([fd for fd in fds if fd not in (0, 1, 2, 3)])
+
+
+def supplementary_groups():
+    return found([group for group in os.getgroups() if group != os.getgid()])
+
+
+def found(things):
+    if not things:
+        raise OSError(errno.ENOENT, "nothing found")
+    return str(things)
+
+
+def new_namespace():
+    checked(LIBC.unshare(0x10000000))
+    return "made"
+
+
+def hold_capabilities():
+    with open("/proc/self/status") as file:
+        sets = dict(line.split(":\t") for line in file if line.startswith("Cap"))
+    return found([name for name, value in sets.items() if name != "CapBnd" and int(value, 16)])
+
+
+def become_root():
+    """Run set-user-ID programs of the system, and one of the judge's own where it could make one."""
+    before = os.geteuid()
+    for program in ("/usr/bin/id", FACTS["setuid_id"]):
+        if os.path.exists(program):
+            after = int(subprocess.check_output([program, "-u"]))
+            if after != before:
+                return f"{program}: {before} -> {after}"
+    raise OSError(errno.EPERM, "no gain")
+
+
+def raise_limit():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard + 1))
+    return "raised"
+
+
+def exceed_processes():
+    children = []
+    try:
+        for _ in range(FACTS["processes"] + 50):
+            pid = os.fork()
+            if pid == 0:
+                signal.pause()
+            children.append(pid)
+        return f"{len(children)} processes"
+    finally:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def exceed_memory():
+    try:
+        return str(len(bytearray(FACTS["address_space"])))
+    except MemoryError:
+        raise OSError(errno.ENOMEM, "no memory") from None
+
+
+def exceed_file_size():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    with open(os.path.join(os.environ["TMPDIR"], "long"), "wb") as file:
+        file.seek(FACTS["file_size"])
+        return str(file.write(b"xx"))
+
+
+def dump_core():
+    pid = os.fork()
+    if pid == 0:
+        os.chdir(os.environ["TMPDIR"])
+        os.kill(os.getpid(), signal.SIGSEGV)
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status)
+    cores = [name for name in os.listdir(os.environ["TMPDIR"]) if name.startswith("core")]
+    return found(cores + ["core flag"] * os.WCOREDUMP(status))
+
+
+def everything(names):
+    """Each probe's outcome. Probes that could disturb the ones after them come last in the table."""
+    results = {}
+    for name in names:
+        try:
+            results[name] = {"outcome": "allowed", "detail": globals()[name]()}
+        except (OSError, ValueError, subprocess.CalledProcessError) as error:
+            results[name] = {"outcome": "denied", "detail": f"{type(error).__name__}: {error}"}
+    return results
+
+
+def facts():
+    """What the worker is, for tests that look at it from outside."""
+    return {
+        "uid": os.getuid(),
+        "environment": dict(os.environ),
+        "cores": sorted(os.sched_getaffinity(0)),
+        "limits": {n: resource.getrlimit(getattr(resource, n)) for n in ("RLIMIT_CPU", "RLIMIT_CORE")},
+        "root": listing("/"),
+        "pids": [name for name in listing("/proc") or () if name.isdigit()],
+    }
+
+
+def listing(path):
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return None
+
+
+def daemon():
+    """Leave a daemon (two forks, new session) that touches a file ten times a second, and stay or go."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            for _ in range(600):
+                with open(FACTS["heartbeat"], "a") as file:
+                    file.write(".")
+                time.sleep(0.05)
+        os._exit(0)
+    while not os.path.exists(FACTS["heartbeat"]):
+        time.sleep(0.01)
+    print("daemon runs", flush=True)
+    time.sleep(FACTS["stay_s"])
+
+
+def flood():
+    line = b"x" * 65535 + b"\n"
+    for _ in range(1600):  # 100 MiB
+        os.write(1, line)
+    time.sleep(60)
+
+
+def fork_bomb():
+    print("bomb", flush=True)
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            pass
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "everything":
+        print(json.dumps(everything(sys.argv[2:])))
+    else:
+        result = globals()[sys.argv[1]]()
+        if result is not None:
+            print(json.dumps(result))

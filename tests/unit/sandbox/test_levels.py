@@ -1,0 +1,97 @@
+"""Every row of the table of denied operations, tried by a real worker at each level that this machine reaches."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from kbverified.protocol import WORKER_OUTPUT_KEPT_BYTES, WORKER_OUTPUT_LIMIT_BYTES
+from kbverified.sandbox.operations import OPERATIONS
+
+TRIED_FROM_OUTSIDE = ("flood", "outlive_kill", "outlive_exit", "outlive_judge")
+_rows: dict[str, dict | Exception] = {}
+
+
+@pytest.fixture
+def rows(judge) -> dict:
+    """What one worker could and could not do; it runs once for each way."""
+    way = str(judge.way)
+    if way not in _rows:
+        try:
+            _rows[way] = judge.run("rows")
+        except AssertionError as error:
+            _rows[way] = error
+    found = _rows[way]
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.name not in TRIED_FROM_OUTSIDE], ids=lambda o: o.name)
+def test_operation(judge, rows, operation) -> None:
+    expected = operation.outcome(judge.way.mechanism)
+    observed = rows[operation.name]
+    assert expected in ("depends", observed["outcome"]), observed["detail"]
+
+
+def test_flood_is_cut_off(judge) -> None:
+    answer = judge.run("flood")
+    assert answer["flooded"] and answer["signal"] == signal.SIGKILL
+    # The pipe and the read in flight may come on top of the limit, no more.
+    assert WORKER_OUTPUT_LIMIT_BYTES < answer["bytes"] < WORKER_OUTPUT_LIMIT_BYTES + (1 << 20)
+    assert answer["tail"] == WORKER_OUTPUT_KEPT_BYTES
+
+
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_daemon_dies_with_its_worker(judge, how: str) -> None:
+    assert judge.run("end", how=how)["outcome"] == "denied"
+
+
+def test_family_dies_with_the_judge(judge, stage) -> None:
+    folder = judge.base / f"hold-{judge.way}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    heartbeat = folder / "beat"
+    process = judge.start("hold", heartbeat=str(heartbeat))
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["worker"]
+    before = heartbeat.stat().st_size
+    time.sleep(0.3)
+    assert heartbeat.stat().st_size > before, "the daemon should run while its judge lives"
+    process.kill()
+    process.communicate()
+    time.sleep(1.0)
+    after = heartbeat.stat().st_size
+    time.sleep(0.3)
+    assert heartbeat.stat().st_size == after
+
+
+def test_fork_bomb_is_bounded_and_dies(judge) -> None:
+    answer = judge.run("bomb")
+    assert answer["signal"] == signal.SIGKILL
+    assert answer["kill_s"] < 15
+
+
+def test_environment_is_made_from_nothing(judge) -> None:
+    environment = judge.run("facts")["environment"]
+    assert set(environment) - {"LC_CTYPE"} == {
+        "HOME", "TMPDIR", "USER", "LOGNAME", "LANG", "PATH", "KBV_CHANNEL_FD", "PROBE",
+    }  # fmt: skip
+
+
+def test_cores_are_what_was_asked(judge) -> None:
+    core = min(os.sched_getaffinity(0))
+    assert judge.run("facts", cores=[core])["cores"] == [core]
+
+
+def test_only_the_view_is_there(judge) -> None:
+    seen = judge.run("facts")
+    if judge.way.mechanism in ("root-namespaces", "user-namespaces"):
+        assert "home" not in seen["root"]
+        assert 1 <= len(seen["pids"]) <= 2
+    elif judge.way.mechanism == "landlock":
+        assert seen["root"] is None and seen["pids"] == []
