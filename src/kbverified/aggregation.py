@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
@@ -43,7 +43,7 @@ class AggregationSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tau: dict[str, float] = Field(default_factory=lambda: dict(protocol.TAU))
+    tau: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=lambda: dict(protocol.TAU))
     """Tolerance per dtype: a critical tolerance of at most this passes."""
     allow_mixed: bool = False
     """Let records of different devices, drivers, torch, CUDA, protocols or gate modes into one table."""
@@ -205,7 +205,8 @@ def _timings(found: CandidateRecords, settings: AggregationSettings) -> Part:
         columns |= arms.timing_columns(timing, settings)
         reasons[column_name(stage)] = timing.why_null or arms.why_no_interval(timing, settings)
         timings[stage] = timing
-    kind = next((p.device.kind for _, _, p in found.present() if p.device is not None), None)
+    devices = [t.record.provenance.device for t in timings.values() if t.record is not None]
+    kind = next((device.kind for device in devices if device is not None), None)
     arm, why = arms.arm_columns(timings["time-fp32"], timings["time-tf32"], _dtype(found), kind, settings)
     flags, why_flags = arms.flag_columns(
         {"hidden-gate": _gate(found), **{stage: _time(found, stage) for stage in kernel_table.TIME_STAGES}}

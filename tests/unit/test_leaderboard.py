@@ -1,0 +1,367 @@
+"""The leaderboard against a table small enough to be worked out by hand, and what it does with what is missing."""
+
+import csv
+import io
+import json
+import math
+import random
+
+import pytest
+import record_factory as rf
+
+from kbverified import cli, leaderboard, records
+from kbverified.aggregation import AggregationSettings, MixedEnvironments, aggregate_generator, load_problems
+from kbverified.keys import CandidateKey, ProblemKey
+from kbverified.leaderboard import render
+from kbverified.leaderboard.build import why_inactive
+from kbverified.leaderboard.model import Estimate, Leaderboard
+from kbverified.records import GateRecord, TimeRecord
+
+SETTINGS = AggregationSettings(resamples=400)
+HIDDEN_ONLY = {"d1_original": 1e-6, "d2_scale_3": 0.5, "d3_scale_0.01": 1e-6, "d4_negate": 1e-6}
+ALWAYS_WRONG = dict.fromkeys(HIDDEN_ONLY, 0.5)
+
+
+def stages(fp32, tf32, memory=(2000, 1000), tolerances=None, **gate):
+    """fp32 and tf32: (baseline ms, candidate ms)."""
+    return {
+        "compile": rf.compiled(),
+        "hidden-gate": rf.gate(tolerances, **gate),
+        "time-fp32": rf.timing("time-fp32", *fp32, rounds=6),
+        "time-tf32": rf.timing("time-tf32", *tf32, rounds=6),
+        "memory": rf.memory(*memory),
+    }
+
+
+# What each sample's arms come to:               naive  published  matched   memory
+FAST_NAIVE = stages((4.0, 1.0), (1.0, 2.0))  # 4      1          0.5       2
+FAST_MATCHED = stages((4.0, 2.0), (1.0, 0.25), (900, 1800))  # 2      0.5        4         0.5
+OVERFITTED = stages((8.0, 1.0), (8.0, 1.0), tolerances=HIDDEN_ONLY)  # 8      8          8, standard only
+WRONG = stages((90.0, 1.0), (90.0, 1.0), tolerances=ALWAYS_WRONG)
+EVEN = stages((1.0, 1.0), (1.0, 1.0), (1000, 1000))  # 1      1          1         1
+
+PROBLEMS = [ProblemKey("kb", p) for p in ("level1_1", "level1_2", "level1_3", "level1_4", "level2_1", "level2_23")]
+CANDIDATES = {
+    "level1_1": [FAST_NAIVE, FAST_MATCHED],
+    "level1_2": [OVERFITTED, EVEN],
+    "level1_3": [WRONG],
+    # level1_4: no candidate
+    "level2_1": [FAST_NAIVE],
+    "level2_23": [FAST_MATCHED],  # degenerate
+}  # fmt: skip
+
+
+def make(root, candidates, generator="gen", settings=SETTINGS, problems=PROBLEMS):
+    """Write records and return (frame, audits)."""
+    for key in problems:
+        weak = {"replay": 1e-4} if key.problem == "level1_2" else {}
+        rf.write_problem(root, key, degenerate=key.problem == "level2_23", **weak)
+    keys = []
+    for problem, samples in candidates.items():
+        for number, records_of in enumerate(samples):
+            keys.append(CandidateKey(generator, "kb", problem, number))
+            rf.write_candidate(root, keys[-1], records_of)
+    return aggregate_generator(root, generator, keys, settings), load_problems(root, problems)
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
+    frame, audits = make(tmp_path_factory.mktemp("board"), CANDIDATES)
+    return leaderboard.build({"gen": frame}, audits, SETTINGS)
+
+
+def entry(board, level, arm, test, generator="gen"):
+    found = board.entry(generator, "kb", level, arm, test)
+    assert found is not None
+    return found
+
+
+def test_denominators_are_the_active_problems_in_every_arm(board):
+    assert {e.n_problems for e in board.entries if e.level is None} == {5}
+    assert {e.n_problems for e in board.entries if e.level == 1} == {4}
+    assert {e.n_problems for e in board.entries if e.level == 2} == {1}
+    whole = entry(board, None, "matched", "hidden")
+    assert (whole.n_without_candidate, whole.n_samples) == (1, 6)
+    assert [(e.problem, e.reason) for e in board.excluded] == [
+        ("level2_23", "degenerate: the reference is 0 throughout")
+    ]
+    assert len(board.entries) == 3 * 3 * 2
+
+
+# level 1, active: 1 solved, 2 solved (hidden: only by EVEN), 3 not solved, 4 without a candidate.
+@pytest.mark.parametrize(
+    ("arm", "test", "best_1", "best_2", "memory_1", "memory_2"),
+    [
+        ("naive", "hidden", 4.0, 1.0, 2.0, 1.0),  # best of N picks FAST_NAIVE
+        ("published", "hidden", 1.0, 1.0, 2.0, 1.0),
+        ("matched", "hidden", 4.0, 1.0, 0.5, 1.0),  # ... and here FAST_MATCHED, whose memory is worse
+        ("naive", "standard", 4.0, 8.0, 2.0, 2.0),
+        ("published", "standard", 1.0, 8.0, 2.0, 2.0),
+        ("matched", "standard", 4.0, 8.0, 0.5, 2.0),
+    ],
+)
+def test_level_one_by_hand(board, arm, test, best_1, best_2, memory_1, memory_2):
+    e = entry(board, 1, arm, test)
+    assert (e.n_solved, e.n_timed) == (2, 2)
+    assert (e.correctness.value, e.correctness.n) == (0.5, 4)
+    assert e.correct_speedup.value == pytest.approx(math.sqrt(best_1 * best_2), rel=1e-8)
+    assert e.correct_speedup.n == 2
+    for p in (0, 0.5, 0.8, 1, 1.5, 2):
+        assert e.fast_p[f"{p:g}"].value == ((best_1 > p) + (best_2 > p)) / 4
+    peak = e.memory_efficiency["allocator_peak"]
+    assert (peak.value, peak.n) == (pytest.approx(math.sqrt(memory_1 * memory_2), rel=1e-8), 2)
+    assert e.memory_efficient["allocator_peak"].value == ((memory_1 > 1) + (memory_2 > 1)) / 4
+
+
+def test_overall_pools_problems_and_not_levels(board):
+    e = entry(board, None, "matched", "hidden")
+    assert (e.n_solved, e.correctness.value) == (3, 0.6)
+    assert e.correct_speedup.value == pytest.approx((4.0 * 1.0 * 0.5) ** (1 / 3), rel=1e-8)
+    assert e.fast_p["0.5"].value == 0.4  # 0.5 is not above 0.5
+
+
+def test_non_discriminating_problems_count_and_are_listed(board):
+    assert board.non_discriminating == {"fp32": ("kb/level1_2",)}
+    assert entry(board, 1, "matched", "hidden").n_solved_non_discriminating == 1
+
+
+def test_intervals_contain_the_value_and_few_problems_have_no_mean_interval(board):
+    for e in board.entries:
+        for estimate in (e.correctness, *e.fast_p.values()):
+            assert estimate.low <= estimate.value <= estimate.high
+    whole = entry(board, None, "matched", "hidden").correct_speedup
+    assert (whole.low, whole.why_null) == (None, "no interval: only 3 problems have a value")
+
+
+def test_verdicts_are_counted_over_all_candidates(board):
+    (summary,) = board.generators
+    assert summary.n_candidates == 7
+    assert summary.verdicts["hidden"] == {"pass": 5, "wrong_value": 2}
+    assert summary.verdicts["standard"] == {"pass": 6, "wrong_value": 1}
+
+
+def test_conditions_say_what_the_numbers_hold_under(board):
+    c = board.conditions
+    assert (c.n_problems_selected, c.n_problems_active, c.suites) == (6, 5, ("kb",))
+    assert c.tau == {"fp32": 1e-3, "bf16": 1e-2}
+    assert c.environments == ("device_kind cuda, device_name H200, driver 580, torch 2.11.0, cuda 13.0",)
+    assert c.modes == {"hidden-gate": ("ieee",), "time-fp32": ("default",), "time-tf32": ("tf32",)}
+    assert c.findings is True
+
+
+def test_order_of_problems_and_samples_changes_nothing(tmp_path, board):
+    shuffled = dict(random.Random(3).sample(list(CANDIDATES.items()), len(CANDIDATES)))
+    frame, audits = make(tmp_path, shuffled)
+    audits = dict(random.Random(4).sample(list(audits.items()), len(audits)))
+    again = leaderboard.build({"gen": frame.sample(frac=1.0, random_state=1)}, audits, SETTINGS)
+    assert again.entries == board.entries
+
+
+def test_a_tie_goes_to_the_first_sample(tmp_path):
+    light, heavy = (stages((2.0, 1.0), (2.0, 1.0), memory) for memory in ((1000, 500), (500, 1000)))
+    for i, samples in enumerate(([light, heavy], [heavy, light])):
+        frame, audits = make(tmp_path / str(i), {"level1_1": samples})
+        e = entry(leaderboard.build({"gen": frame}, audits, SETTINGS), None, "matched", "hidden")
+        assert e.memory_efficiency["allocator_peak"].value == (2.0, 0.5)[i]
+
+
+def test_solved_without_times_is_null_and_not_zero(tmp_path):
+    untimed = FAST_NAIVE | {stage: rf.skipped(TimeRecord, stage, "no GPU time") for stage in ("time-fp32", "time-tf32")}
+    frame, audits = make(tmp_path, {"level1_1": [untimed]})
+    e = entry(leaderboard.build({"gen": frame}, audits, SETTINGS), None, "matched", "hidden")
+    assert (e.n_solved, e.n_timed, e.correctness.value) == (1, 0, 0.2)
+    for estimate in (
+        e.correct_speedup,
+        *e.fast_p.values(),
+        *e.memory_efficiency.values(),
+        *e.memory_efficient.values(),
+    ):
+        assert (estimate.value, estimate.why_null) == (None, "time-tf32 skipped: no GPU time")
+
+
+def test_nothing_solved_is_zero_for_shares_and_null_for_means(tmp_path):
+    frame, audits = make(tmp_path, {"level1_3": [WRONG]})
+    e = entry(leaderboard.build({"gen": frame}, audits, SETTINGS), None, "matched", "hidden")
+    assert e.correctness.value == e.fast_p["1"].value == e.memory_efficient["allocator_peak"].value == 0.0
+    assert e.correctness.high > 0.4  # 0 of 5 is no certainty
+    assert (e.correct_speedup.value, e.correct_speedup.why_null) == (None, "no verified sample")
+
+
+def test_a_winner_without_a_memory_record_is_not_replaced_by_another_sample(tmp_path):
+    frame, audits = make(tmp_path, {"level1_1": [EVEN, FAST_MATCHED | {"memory": None}]})
+    e = entry(leaderboard.build({"gen": frame}, audits, SETTINGS), None, "matched", "hidden")
+    assert e.correct_speedup.value == 4.0
+    assert e.memory_efficiency["allocator_peak"].value is None
+
+
+def test_a_generator_without_candidates_solves_nothing_and_is_listed(tmp_path, board):
+    frame, audits = make(tmp_path, {})
+    built = leaderboard.build({"gen": frame}, audits, SETTINGS)
+    assert built.generators[0].n_candidates == 0
+    assert render.markdown_text(built)
+    assert built.conditions.findings is False
+
+
+def test_generators_are_compared_on_what_both_solved(tmp_path):
+    one, audits = make(tmp_path, {"level1_1": [FAST_MATCHED], "level1_2": [EVEN], "level2_1": [FAST_NAIVE]})
+    two, _ = make(tmp_path, {"level1_1": [EVEN], "level1_2": [WRONG], "level2_1": [FAST_MATCHED]}, "other")
+    built = leaderboard.build({"gen": one, "other": two}, audits, SETTINGS)
+    (common,) = (c for c in built.common if (c.arm, c.test) == ("matched", "hidden"))
+    assert common.n_problems == 2
+    assert common.correct_speedup["gen"].value == pytest.approx(math.sqrt(4.0 * 0.5), rel=1e-8)
+    assert common.correct_speedup["other"].value == pytest.approx(math.sqrt(1.0 * 4.0), rel=1e-8)
+    assert common.correct_speedup["gen"].n == 2
+
+
+def test_an_expected_verdict_that_did_not_come_is_named(tmp_path):
+    for key in PROBLEMS:
+        rf.write_problem(tmp_path, key)
+    timed_wrong = EVEN | {"time-fp32": rf.timing("time-fp32", 1.0, 1.0, verdict="wrong_value")}
+    cases = {
+        "level1_1": (EVEN, "pass"),
+        "level1_2": (EVEN, "crash"),
+        "level1_3": (timed_wrong, "wrong_value"),
+        "level2_1": (timed_wrong, "pass"),
+    }
+    keys = []
+    for problem, (records_of, expected) in cases.items():
+        keys.append(CandidateKey("gen", "kb", problem, 0))
+        rf.write_candidate(tmp_path, keys[-1], records_of, expected_verdict=expected)
+    frame = aggregate_generator(tmp_path, "gen", keys, SETTINGS)
+    built = leaderboard.build({"gen": frame}, load_problems(tmp_path, PROBLEMS), SETTINGS)
+    assert built.generators[0].unexpected == (
+        "kb/level1_2/0: expected crash, got pass",
+        "kb/level2_1/0: expected pass, got wrong_value",
+    )
+    assert built.generators[0].n_timed_output_wrong == 2
+
+
+def test_an_unusually_fast_candidate_counts_and_is_listed(tmp_path):
+    frame, audits = make(tmp_path, {"level1_1": [stages((30.0, 1.0), (30.0, 1.0))], "level1_2": [WRONG]})
+    built = leaderboard.build({"gen": frame}, audits, SETTINGS)
+    assert built.generators[0].to_review == ("kb/level1_1/0: naive 30.0x, published 30.0x, matched 30.0x",)
+    assert entry(built, None, "matched", "hidden").correct_speedup.value == 30.0
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, None),
+        ({"usable": False, "detail": "no get_inputs"}, "unusable: no get_inputs"),
+        ({"degenerate": None}, "not audited: the record does not say whether it is degenerate"),
+        ({"degenerate": True}, "degenerate: the reference is 0 throughout"),
+        ({"status": "skipped", "reason": "no device"}, "not audited: no device"),
+    ],
+)
+def test_which_problems_are_active(change, expected):
+    assert why_inactive(rf.problem(PROBLEMS[0], **change)) == expected
+    assert why_inactive(None) == "not audited: no audit-problem record"
+
+
+def test_suites_are_never_pooled(tmp_path):
+    frame, audits = make(tmp_path, {"level1_1": [EVEN]})
+    built = leaderboard.build({"gen": frame}, audits | {ProblemKey("old", "level1_1"): None}, SETTINGS)
+    assert {(e.suite, e.level) for e in built.entries} == {("kb", 1), ("kb", 2), ("kb", None)}
+    assert [e.suite for e in built.excluded] == ["kb", "old"]
+
+
+def test_tables_of_other_problems_or_generators_are_refused(tmp_path):
+    frame, audits = make(tmp_path, CANDIDATES)
+    with pytest.raises(ValueError, match="has a row of generator gen"):
+        leaderboard.build({"other": frame}, audits, SETTINGS)
+    del audits[PROBLEMS[0]]
+    with pytest.raises(ValueError, match="kb/level1_1, which is not selected"):
+        leaderboard.build({"gen": frame}, audits, SETTINGS)
+
+
+def test_generators_from_different_devices_are_refused_unless_allowed(tmp_path):
+    one, audits = make(tmp_path, {"level1_1": [EVEN]})
+    old = rf.GPU.model_copy(update={"name": "H100"})
+    moved = {
+        s: r.model_copy(update={"provenance": rf.provenance(s, device=old)}) for s, r in EVEN.items() if s != "compile"
+    }
+    two, _ = make(tmp_path, {"level1_1": [moved]}, "other", AggregationSettings(resamples=400, allow_mixed=True))
+    with pytest.raises(MixedEnvironments, match=r"device_name H100.*: 1 candidates \(other/kb/level1_1/0\)"):
+        leaderboard.build({"gen": one, "other": two}, audits, SETTINGS)
+    built = leaderboard.build({"gen": one, "other": two}, audits, AggregationSettings(resamples=400, allow_mixed=True))
+    assert built.conditions.findings is False
+    assert "environments are mixed" in built.conditions.notes
+
+
+def test_a_cpu_run_is_no_finding(tmp_path):
+    cpu = {
+        s: r.model_copy(update={"provenance": r.provenance.model_copy(update={"device": rf.CPU})})
+        for s, r in EVEN.items()
+    }
+    frame, audits = make(tmp_path, {"level1_1": [cpu]}, settings=AggregationSettings(resamples=400, allow_mixed=True))
+    for key in audits:
+        audits[key] = rf.problem(key, provenance=rf.provenance("audit-problem", device=rf.CPU))
+    built = leaderboard.build({"gen": frame}, audits, SETTINGS)
+    assert built.conditions.findings is False
+    assert any(note.startswith("cpu: no TF32 unit") for note in built.conditions.notes)
+    assert "Not for findings" in render.markdown_text(built)
+    assert entry(built, None, "published", "hidden").correct_speedup.value is None
+
+
+def test_an_estimate_has_an_interval_or_a_reason():
+    for wrong in ({"value": None}, {"value": 1.0}, {"value": 1.0, "low": 0.9, "high": 1.1, "why_null": "x"}):
+        with pytest.raises(ValueError, match="interval, or a reason"):
+            Estimate(n=1, **wrong)
+
+
+# --- files and command --------------------------------------------------------------------------------------
+
+
+def test_files_hold_the_same_numbers_and_the_same_bytes(tmp_path, board):
+    paths = leaderboard.write(board, tmp_path)
+    assert [p.name for p in paths] == ["leaderboard.json", "leaderboard.csv", "leaderboard.md"]
+    assert records.read(paths[0], Leaderboard) == board
+    content = [p.read_bytes() for p in paths]
+    assert [p.read_bytes() for p in leaderboard.write(board, tmp_path)] == content
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(p.name for p in paths)
+
+    data = json.loads(content[0])
+    lines = list(csv.DictReader(io.StringIO(content[1].decode())))
+    assert len(lines) == len(data["entries"])
+    line = next(x for x in lines if (x["level"], x["arm"], x["test"]) == ("all", "matched", "hidden"))
+    whole = entry(board, None, "matched", "hidden")
+    assert float(line["correct_speedup"]) == whole.correct_speedup.value
+    assert line["correct_speedup_low"] == ""
+    assert float(line["fast_0.5"]) == 0.4
+    assert float(line["memory_efficient_allocator_peak_high"]) == whole.memory_efficient["allocator_peak"].high
+
+
+def test_the_headline_names_published_and_naive_beside_it(board):
+    text = render.markdown_text(board)
+    header = text.splitlines()[2]
+    assert "Correct Speedup (n) matched+hidden | published+hidden | naive+standard" in header
+    row = next(x for x in text.splitlines() if x.startswith("| gen | kb | all |"))
+    # matched 2^(1/3); published (1*1*1)^(1/3); naive+standard (4*8*4)^(1/3); 4 of 5 problems have a candidate.
+    assert "| 4 of 5 | 6 |" in row
+    assert "| 1.26 (3) | 1.00 (3) | 5.04 (3) |" in row
+    assert "kb/level2_23: degenerate" in text
+    assert "fp32: kb/level1_2" in text
+
+
+def test_the_command_prints_what_was_written(tmp_path, board, capsys):
+    leaderboard.write(board, tmp_path)
+    assert cli.main(["leaderboard", "--results", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "1.26 (3)" in out and "4 of 5" in out
+    assert str(tmp_path / "leaderboard.md") in out.replace("\n", "")
+    assert "gen: pass 5, wrong_value 2" in out
+
+
+def test_the_command_without_a_leaderboard_says_what_to_do(tmp_path, capsys):
+    assert cli.main(["leaderboard", "--results", str(tmp_path)]) == 2
+    assert "Run snakemake first" in capsys.readouterr().err
+    (tmp_path / "leaderboard.json").write_text('{"entries": 1}')
+    assert cli.main(["leaderboard", "--results", str(tmp_path)]) == 2
+    assert "leaderboard.json: field" in capsys.readouterr().err
+
+
+def test_not_judged_candidates_are_counted_with_their_reason(tmp_path):
+    frame, audits = make(tmp_path, {"level1_1": [{"hidden-gate": rf.skipped(GateRecord, "hidden-gate", "no device")}]})
+    (summary,) = leaderboard.build({"gen": frame}, audits, SETTINGS).generators
+    assert summary.verdicts["hidden"] == {"not judged": 1}
+    assert summary.not_judged == {"no compile record": 1}

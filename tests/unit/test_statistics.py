@@ -1,0 +1,160 @@
+"""Bootstrap: draws against the definition, known quantiles, and intervals that cover what they should."""
+
+import math
+
+import numpy as np
+import pytest
+
+from kbverified import statistics
+
+
+def test_median_of_even_and_odd_counts():
+    assert statistics.median([3.0, 1.0, 2.0]) == 2.0
+    assert statistics.median([4.0, 1.0, 2.0, 3.0]) == 2.5
+    assert statistics.median([]) is None
+
+
+@pytest.mark.parametrize(
+    # Tables of Student's t, two-sided 95 % and 99 %.
+    ("probability", "degrees", "expected"),
+    [(0.975, 1, 12.706), (0.975, 2, 4.303), (0.975, 9, 2.262), (0.975, 30, 2.042), (0.995, 5, 4.032)],
+)
+def test_student_quantile_is_that_of_the_tables(probability, degrees, expected):
+    assert statistics.student_quantile(probability, degrees) == pytest.approx(expected, abs=6e-4)
+
+
+def test_expanded_tail_is_below_the_plain_one_and_approaches_it():
+    tails = [statistics.expanded_tail(n) for n in (6, 10, 100, 1000)]
+    assert tails == sorted(tails)
+    assert tails[0] < 0.005 < tails[2] < 0.025
+    assert tails[3] == pytest.approx(0.025, abs=2e-4)
+
+
+def test_fewest_units_for_an_interval():
+    # 1 - 2^(1-n) is 0.9375 for 5 and 0.96875 for 6; 0.875 for 4.
+    assert statistics.minimum_units(0.95) == 6
+    assert statistics.minimum_units(0.90) == 5
+
+
+def test_resampled_counts_are_draws_with_replacement():
+    counts = statistics.resample_counts(7, seed=3, resamples=4000)
+    assert counts.shape == (4000, 7)
+    assert (counts.sum(axis=1) == 7).all()
+    assert (counts == np.round(counts)).all() and (counts >= 0).all()
+    # Each unit is drawn once on average, with the variance of a binomial: 7 * 1/7 * 6/7.
+    assert counts.mean(axis=0) == pytest.approx(np.ones(7), abs=0.06)
+    assert counts.var() == pytest.approx(6 / 7, abs=0.03)
+    assert (counts == statistics.resample_counts(7, seed=3, resamples=4000)).all()
+    assert (counts != statistics.resample_counts(7, seed=4, resamples=4000)).any()
+
+
+def test_nothing_to_draw_from_is_an_error():
+    with pytest.raises(ValueError, match="0 units"):
+        statistics.resample_counts(0, seed=1)
+
+
+def test_weighted_median_draws_are_the_medians_of_the_drawn_rounds():
+    rng = np.random.default_rng(0)
+    # Uneven rounds, ties within and across rounds, an even and an odd total among the draws.
+    rounds = [[1.0, 2.0, 2.0], [2.0, 5.0], [0.5], [7.0, 7.0, 1.0, 3.0], list(rng.integers(1, 6, 5) / 1.0)]
+    counts = statistics.resample_counts(len(rounds), seed=11, resamples=300)
+    expected = []
+    for row in counts:
+        drawn = [value for r, times in enumerate(row) for value in rounds[r] * int(times)]
+        expected.append(np.median(drawn))
+    assert statistics.pooled_median_draws(rounds, counts) == pytest.approx(np.array(expected), abs=0)
+
+
+def test_geometric_mean_draws_follow_the_definition():
+    values = [2.0, None, 8.0, 1.0]
+    counts = np.array([[1.0, 1, 1, 1], [0, 4, 0, 0], [2, 0, 2, 0], [0, 2, 1, 1]])
+    draws = statistics.geometric_mean_draws(values, counts)
+    assert draws[0] == pytest.approx(16 ** (1 / 3))
+    assert math.isnan(draws[1])
+    assert draws[2] == pytest.approx(4.0)
+    assert draws[3] == pytest.approx(math.sqrt(8.0))
+
+
+def test_no_interval_from_five_units_but_one_from_six():
+    draws = np.linspace(0.0, 1.0, 1001)
+    assert statistics.percentile_interval(draws, 5) is None
+    interval = statistics.percentile_interval(draws, 6)
+    tail = statistics.expanded_tail(6)
+    assert interval == pytest.approx((tail, 1 - tail), abs=1e-9)
+    assert statistics.percentile_interval(np.full(10, np.nan), 6) is None
+
+
+def test_exact_share_interval_is_that_of_the_tables():
+    # Clopper-Pearson, 95 %: 0 of 10, 10 of 10, 2 of 10, 1 of 4.
+    assert statistics.exact_share_interval(0, 10) == pytest.approx((0.0, 0.3085), abs=1e-4)
+    assert statistics.exact_share_interval(10, 10) == pytest.approx((0.6915, 1.0), abs=1e-4)
+    assert statistics.exact_share_interval(2, 10) == pytest.approx((0.0252, 0.5561), abs=1e-4)
+    assert statistics.exact_share_interval(1, 4) == pytest.approx((0.0063, 0.8059), abs=1e-4)
+
+
+@pytest.mark.parametrize("hits", [[True] * 20, [False] * 20])
+def test_a_share_of_all_or_none_is_not_certain(hits):
+    low, high = statistics.share_interval(hits, statistics.resample_counts(20, seed=1))
+    assert 0.1 < high - low < 0.2
+
+
+def test_rounds_with_different_numbers_of_sides_are_refused():
+    with pytest.raises(ValueError, match="2 baseline rounds"):
+        statistics.round_draws([[1.0], [1.0]], [[1.0]])
+
+
+def test_what_disturbs_both_sides_of_a_round_cancels_only_when_paired():
+    rng = np.random.default_rng(2)
+    drift = np.exp(rng.normal(0, 0.1, 10))
+    baseline = [[2.0 * d] * 3 for d in drift]
+    candidate = [[1.0 * d] * 3 for d in drift]
+    draws = statistics.round_draws(baseline, candidate, label="time-fp32")
+    other = statistics.round_draws(baseline, candidate, label="time-tf32")
+    paired = statistics.paired_interval(draws)
+    unpaired = statistics.unpaired_interval(other, draws)
+    assert paired == pytest.approx((2.0, 2.0))
+    assert unpaired.low < 1.9 and unpaired.high > 2.1
+
+
+def test_repetitions_inside_a_round_are_not_independent_evidence():
+    rng = np.random.default_rng(3)
+    levels = np.exp(rng.normal(0, 0.05, 10))
+    few = statistics.round_draws([[x] * 2 for x in levels], [[1.0] * 2] * 10)
+    many = statistics.round_draws([[x] * 20 for x in levels], [[1.0] * 20] * 10)
+    widths = [high - low for low, high in (statistics.paired_interval(few), statistics.paired_interval(many))]
+    # Ten times the repetitions of the same ten rounds know no more; counted singly they would by sqrt(10).
+    assert widths[1] > 0.7 * widths[0] > 0.05
+
+
+def test_round_interval_covers_the_true_ratio():
+    rng = np.random.default_rng(4)
+    hits = 0
+    for _ in range(200):
+        shared = rng.normal(0, 0.02, 10)
+        baseline = [list(2.0 * np.exp(s + rng.normal(0, 0.01) + rng.normal(0, 0.01, 8))) for s in shared]
+        candidate = [list(np.exp(s + rng.normal(0, 0.01) + rng.normal(0, 0.01, 8))) for s in shared]
+        draws = statistics.round_draws(baseline, candidate, resamples=500)
+        low, high = statistics.paired_interval(draws)
+        hits += low <= 2.0 <= high
+    # 95 % of 200 with a standard deviation of 3: far from a plain percentile interval that forgets n = 10.
+    assert 182 <= hits
+
+
+def test_problem_intervals_cover_their_truth():
+    rng = np.random.default_rng(5)
+    means = shares = 0
+    for trial in range(200):
+        values = [float(np.exp(rng.normal(-0.2, 0.8))) if rng.random() < 0.8 else None for _ in range(60)]
+        counts = statistics.resample_counts(60, seed=trial, resamples=500)
+        low, high = statistics.geometric_mean_interval(values, counts)
+        means += low <= math.exp(-0.2) <= high
+        low, high = statistics.share_interval([v is not None for v in values], counts)
+        shares += low <= 0.8 <= high
+    assert 180 <= means <= 199
+    assert 180 <= shares <= 199
+
+
+def test_seed_depends_on_content_alone():
+    assert statistics.seed_from("a", [(1.0, 2.0)]) == statistics.seed_from("a", [(1.0, 2.0)])
+    assert statistics.seed_from("a", [(1.0, 2.0)]) != statistics.seed_from("b", [(1.0, 2.0)])
+    assert statistics.seed_from("a", [(1.0, 2.0)]) != statistics.seed_from("a", [(1.0,), (2.0,)])
