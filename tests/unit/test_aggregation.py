@@ -190,6 +190,11 @@ def test_another_gpu_of_the_same_kind_is_no_other_environment(tmp_path):
     assert row["speedup_published"] is None and row["speedup_matched"] == 0.8
 
 
+def test_compile_may_run_on_another_machine(tmp_path):
+    row = row_of(tmp_path, with_stages(compile=rf.compiled(device=rf.CPU)))
+    assert row["device_kind"] == "cuda"
+
+
 # --- the table ----------------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ def test_three_arms_from_two_records():
     assert columns["speedup_published"] == 0.5
     assert columns["speedup_matched"] == 0.8
     assert columns["speedup_matched_low"] == columns["speedup_matched_high"] == 0.8
+    assert columns["speedup_published_low"] == columns["speedup_published_high"] == 0.5
     assert columns["matched_from"] == "time-tf32"
     assert columns["arms_note"] is None
     assert set(reasons.values()) == {None}

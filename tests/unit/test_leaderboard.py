@@ -9,7 +9,7 @@ import random
 import pytest
 import record_factory as rf
 
-from kbverified import cli, leaderboard, records
+from kbverified import cli, kernel_table, leaderboard, records
 from kbverified.aggregation import AggregationSettings, MixedEnvironments, aggregate_generator, load_problems
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard import render
@@ -154,7 +154,7 @@ def test_order_of_problems_and_samples_changes_nothing(tmp_path, board):
     frame, audits = make(tmp_path, shuffled)
     audits = dict(random.Random(4).sample(list(audits.items()), len(audits)))
     again = leaderboard.build({"gen": frame.sample(frac=1.0, random_state=1)}, audits, SETTINGS)
-    assert again.entries == board.entries
+    assert again == board
 
 
 def test_a_tie_goes_to_the_first_sample(tmp_path):
@@ -307,6 +307,44 @@ def test_an_estimate_has_an_interval_or_a_reason():
     for wrong in ({"value": None}, {"value": 1.0}, {"value": 1.0, "low": 0.9, "high": 1.1, "why_null": "x"}):
         with pytest.raises(ValueError, match="interval, or a reason"):
             Estimate(n=1, **wrong)
+
+
+def _plain_frame(keys, speedups):
+    """A table with nothing but what the metrics need; None stands for a wrong answer."""
+    rows = []
+    for key, value in zip(keys, speedups):
+        row = {"generator": "gen", "suite": key.suite, "problem": key.problem, "sample": 0, "level": 1,
+               "number": key.number, "dtype": "fp32", "verdict_hidden": "pass" if value else "wrong_value",
+               "verdict_standard": "pass" if value else "wrong_value", "speedup_matched": value}  # fmt: skip
+        rows.append(kernel_table.complete(row, {}))
+    return kernel_table.frame(rows)
+
+
+def test_intervals_are_those_of_a_bootstrap_over_problems_whatever_their_order():
+    rng = random.Random(7)
+    keys = [ProblemKey("kb", f"level1_{i}") for i in range(1, 41)]
+    speedups = [math.exp(rng.gauss(-0.2, 0.6)) if rng.random() < 0.7 else None for _ in keys]
+    settings = AggregationSettings(resamples=4000)
+    pairs = list(zip(keys, speedups))
+    built = []
+    for order in (pairs, rng.sample(pairs, len(pairs))):
+        frame = _plain_frame(*zip(*order))
+        built.append(leaderboard.build({"gen": frame}, {key: rf.problem(key) for key, _ in order}, settings))
+    assert built[0] == built[1]
+
+    # Independently: plain resampling of problems, plain 95 % percentiles; the expansion for n = 28 widens a little.
+    means, above = [], []
+    for _ in range(4000):
+        drawn = rng.choices(speedups, k=len(speedups))
+        solved = [math.log(v) for v in drawn if v is not None]
+        means.append(math.exp(sum(solved) / len(solved)))
+        above.append(sum(v is not None and v > 1 for v in drawn) / len(drawn))
+    e = entry(built[0], None, "matched", "hidden")
+    assert e.correct_speedup.value == pytest.approx(math.exp(sum(math.log(v) for v in speedups if v) / e.n_solved))
+    for estimate, draws in ((e.correct_speedup, means), (e.fast_p["1"], above)):
+        low, high = sorted(draws)[99], sorted(draws)[3899]
+        assert estimate.low <= low + 0.01 and high - 0.01 <= estimate.high
+        assert estimate.high - estimate.low == pytest.approx(high - low, rel=0.2)
 
 
 # --- files and command --------------------------------------------------------------------------------------

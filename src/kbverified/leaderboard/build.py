@@ -61,6 +61,7 @@ def build(
     MixedEnvironments where tables come from different environments, unless the settings allow it.
     """
     tables: dict[str, list[dict[str, Any]]] = {name: kernel_table.rows(frame) for name, frame in frames.items()}
+    problems = dict(sorted(problems.items(), key=lambda item: (item[0].suite, item[0].level, item[0].number)))
     _check_keys(tables, problems)
     if not settings.allow_mixed:
         check_frames(tables)
