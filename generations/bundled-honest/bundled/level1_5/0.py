@@ -5,6 +5,17 @@ import torch.nn as nn
 from torch.utils.cpp_extension import load_inline
 
 SOURCE = r"""
+#include <cstring>
+
+// keep ? value : 0 without a branch: a processor cannot predict a random mask.
+static inline float select_value(bool keep, float value) {
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    bits &= -static_cast<uint32_t>(keep);
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
 torch::Tensor masked_sum_forward(torch::Tensor input, torch::Tensor mask) {
     TORCH_CHECK(input.device().is_cpu() && input.scalar_type() == torch::kFloat, "float32 on the CPU expected");
     TORCH_CHECK(input.dim() == 2 && mask.sizes() == input.sizes() && mask.scalar_type() == torch::kBool,
@@ -22,11 +33,11 @@ torch::Tensor masked_sum_forward(torch::Tensor input, torch::Tensor mask) {
         int64_t i = 0;
         for (; i + 8 <= columns; i += 8) {
             for (int lane = 0; lane < 8; ++lane) {
-                sums[lane] += keep[i + lane] ? from[i + lane] : 0.0f;
+                sums[lane] += select_value(keep[i + lane], from[i + lane]);
             }
         }
         for (; i < columns; ++i) {
-            sums[0] += keep[i] ? from[i] : 0.0f;
+            sums[0] += select_value(keep[i], from[i]);
         }
         to[row] = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
     }
