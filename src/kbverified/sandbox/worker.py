@@ -160,6 +160,7 @@ class Worker:
             self.kill()
         finally:
             self.channel.close()
+            self._control.close()
 
     def __enter__(self) -> Worker:
         return self

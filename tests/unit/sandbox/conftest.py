@@ -20,7 +20,7 @@ NOBODY = 65534
 
 @dataclass(frozen=True)
 class Way:
-    """One mechanism, and whether the judge is root. ``as_root`` None: as whoever runs the tests."""
+    """One mechanism, and as whom the judge runs: root, or whoever runs the tests (nobody, where that is root)."""
 
     level: str
     mechanism: str
@@ -28,11 +28,13 @@ class Way:
     pid_namespace: bool | None = None
 
     def __str__(self) -> str:
-        return f"{self.mechanism}{'-as-root' if self.as_root and self.level != 'full' else ''}"
+        without = "-without-pid-namespace" if self.pid_namespace is False else ""
+        return f"{self.mechanism}{without}{'-as-root' if self.as_root and self.level != 'full' else ''}"
 
 
 WAYS = (
     Way("full", "root-namespaces", True),
+    Way("full", "root-namespaces", True, pid_namespace=False),  # what a worker with a GPU gets
     Way("user", "user-namespaces", False),
     Way("user", "landlock", False),
     Way("user", "landlock", True),
@@ -65,7 +67,14 @@ class Judge:
             **identity,  # type: ignore[arg-type]
         )
         assert process.stdin is not None
-        described = {"level": self.way.level, "mechanism": self.way.mechanism, "base": str(self.base), **task}
+        described = {
+            "level": self.way.level,
+            "mechanism": self.way.mechanism,
+            "pid_namespace": self.way.pid_namespace,
+            "base": str(self.base),
+            "setuid_program": str(self._stage / "id"),
+            **task,
+        }
         process.stdin.write(json.dumps(described))
         process.stdin.close()
         process.stdin = None
@@ -108,6 +117,9 @@ def stage():
     shutil.copytree(SOURCES / "sandbox", package / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("judge.py", "probes.py"):
         shutil.copy(HERE / name, folder)
+    # A set-user-ID copy of id, where the tests can make one.
+    shutil.copy("/usr/bin/id", folder / "id")
+    (folder / "id").chmod(0o4755)
     (folder / "work").mkdir()
     (folder / "work").chmod(0o777)
     yield folder

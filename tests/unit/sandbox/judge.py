@@ -8,14 +8,13 @@ import json
 import os
 import shutil
 import socket
-import stat
 import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
-from kbverified.sandbox import Limits, SandboxUnavailable, SpawnRequest, spawn
+from kbverified.sandbox import Limits, SandboxUnavailable, SpawnRequest, linux, reachable_level, seccomp, spawn
 from kbverified.sandbox.operations import OPERATIONS
 
 PROBES = Path(__file__).with_name("probes.py")
@@ -28,6 +27,7 @@ def request(task, probe, **changes):
         "argv": [sys.executable, str(PROBES), *probe],
         "level": task["level"],
         "mechanism": task["mechanism"],
+        "pid_namespace": task["pid_namespace"],
         "readable": (PROBES,),
         "limits": LIMITS,
         "env": {"PROBE": json.dumps(changes.pop("facts", {}))},
@@ -53,11 +53,18 @@ def reach(task):
 def rows(task):
     """The outcome of every operation that a probe can try by itself."""
     base = Path(tempfile.mkdtemp(dir=task["base"]))
-    facts = make_targets(base)
+    facts = make_targets(task, base)
     names = [operation.name for operation in OPERATIONS if operation.name not in OUTSIDE]
     with spawn(request(task, [], argv=["/bin/sleep", "60"])) as other:
         facts["other_pid"] = other.pid
-        with spawn(request(task, ["everything", *names], facts=facts, readable=(PROBES, base / "readable"))) as worker:
+        with spawn(
+            request(
+                task,
+                ["everything", *names],
+                facts=facts,
+                readable=(PROBES, base / "readable", Path(task["setuid_program"])),
+            )
+        ) as worker:
             status = finish(worker)
             assert status.ok, f"{status}: {worker.output_tail()}"
             results = json.loads(worker.output_tail())
@@ -69,7 +76,7 @@ def rows(task):
 KEPT = []  # listeners and such, for the life of this process
 
 
-def make_targets(base):
+def make_targets(task, base):
     """What the probes aim at."""
     secret = base / "secret"
     secret.write_text("secret")
@@ -109,21 +116,11 @@ def make_targets(base):
         "socket_path": str(base / "outside/socket"),
         "shm_id": shm_id,
         "variables": [name for name in os.environ if name not in ("PATH", "LANG", "HOME", "TMPDIR", "USER", "LOGNAME")],
-        "setuid_id": make_setuid(base),
+        "setuid_program": task["setuid_program"],
         "processes": LIMITS.processes,
         "address_space": LIMITS.address_space_bytes,
         "file_size": LIMITS.file_size_bytes,
     }
-
-
-def make_setuid(base):
-    """A set-user-ID copy of id in the readable folder: it changes the euid wherever that is honoured."""
-    copy = base / "readable/id"
-    shutil.copy("/usr/bin/id", copy)
-    owner = 1 if os.geteuid() == 0 else os.geteuid()
-    os.chown(copy, owner, -1)
-    copy.chmod(0o755 | stat.S_ISUID)
-    return str(copy)
 
 
 class SharedMemory:
@@ -200,6 +197,23 @@ def facts(task):
     with spawn(request(task, ["facts"], **changes)) as worker:
         assert finish(worker).ok, worker.output_tail()
         return json.loads(worker.output_tail())
+
+
+def handicapped(task):
+    """What comes of each level where the machine denies namespaces (and Landlock, if asked): a real filter does."""
+    denied = {"landlock_create_ruleset": (444, 444)} if task["without_landlock"] else {}
+    seccomp.NUMBERS.update(denied)
+    linux.forbid_new_privileges()
+    seccomp.install(without_ipc=False)
+    answers = {}
+    for level in ("auto", "full", "user", "none"):
+        try:
+            with spawn(SpawnRequest([sys.executable, "-c", ""], level, name="fallback")) as worker:
+                assert finish(worker).ok, worker.output_tail()
+                answers[level] = [worker.level, worker.mechanism]
+        except SandboxUnavailable as error:
+            answers[level] = str(error)
+    return {**answers, "reachable": reachable_level()}
 
 
 if __name__ == "__main__":

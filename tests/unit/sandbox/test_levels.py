@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import time
 
 import pytest
@@ -36,6 +37,13 @@ def test_operation(judge, rows, operation) -> None:
     expected = operation.outcome(judge.way.mechanism)
     observed = rows[operation.name]
     assert expected in ("depends", observed["outcome"]), observed["detail"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a set-user-ID program of root's")
+def test_the_setuid_program_works_outside(stage) -> None:
+    """The control of the row become_root: without the sandbox the program does change the uid."""
+    outside = subprocess.check_output([stage / "id", "-u"], user=65534, group=65534, extra_groups=[], text=True)
+    assert int(outside) == 0
 
 
 def test_flood_is_cut_off(judge) -> None:
