@@ -46,6 +46,12 @@ try:
 except (ConfigError, OSError, ValueError) as error:
     raise WorkflowError(str(error)) from None
 
+# The one switch that gets past update() in generate.smk: it would delete paid and edited samples.
+if "--delete-all-output" in sys.argv and any(row.origin == "api" for row in ROWS):
+    raise WorkflowError(
+        "--delete-all-output would delete generated candidates as well. Delete results/ instead."
+    )
+
 SPECS = {row.generator: row for row in ROWS}
 AUDITS = [str(key.record_path()) for key in SELECTED.problems]
 RECORDS = {
