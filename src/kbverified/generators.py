@@ -200,6 +200,7 @@ def generate(spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: P
         if client is None:
             url, api_key = endpoint.from_environment(spec.base_url_env, spec.api_key_env, spec.generator)
             client = endpoint.make_client(url, api_key)
+        response_store.require_room(path)
         answer = endpoint.ask(client, key.tail, spec.model, messages, spec.settings)
         response, did = response_store.append(path, answer), "asked"
     files = _files(key, root, response, path)
@@ -217,7 +218,7 @@ def _files(key: CandidateKey, root: Path, response: response_store.StoredRespons
         detail = f"refused: {response.refusal[:200]}"
     elif response.finish_reason not in (None, "stop"):
         detail = f"finish_reason {response.finish_reason}" + (f"; {detail}" if detail else "")
-    data = found.code.encode("utf-8", "surrogatepass")
+    data = found.code.encode()
     generation = Generation(
         origin="api",
         source=response.served_model or response.model,

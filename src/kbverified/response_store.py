@@ -6,6 +6,7 @@ model and settings. The endpoint's address and the API key are no part of it and
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,6 +18,9 @@ from pydantic import Field
 
 from kbverified.keys import CandidateKey
 from kbverified.records import Record, read
+
+# Above any answer: 128 k tokens of text, twice (content and raw), escaped.
+ROOM_BYTES = 2 << 20
 
 Settings = dict[str, str | int | float | bool | None]
 
@@ -63,23 +67,44 @@ def load(path: Path) -> StoredResponse | None:
         return None
 
 
+def require_room(path: Path) -> None:
+    """Find out before an answer is paid for that it could not be kept. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".incoming-") as file:
+        file.write(bytes(ROOM_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def append(path: Path, response: StoredResponse) -> StoredResponse:
     """Store an answer where none is; returns the one that is stored then, which may be another process's.
 
     The file appears whole or not at all and is read-only. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(response.model_dump(mode="json"), indent=1, ensure_ascii=False)
+    # A lone surrogate, legal in JSON's escapes, cannot be written as UTF-8: it becomes U+FFFD.
+    data = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
     fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".incoming-", suffix=".tmp")
     try:
-        with os.fdopen(fd, "w", encoding="utf-8", errors="surrogatepass") as file:
-            json.dump(response.model_dump(mode="json"), file, indent=1)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o444)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return read(path, StoredResponse)
+        _rename_to_new(temporary, path)
     finally:
-        os.unlink(temporary)
-    return response
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+    return read(path, StoredResponse)
+
+
+def _rename_to_new(temporary: str, path: Path) -> None:
+    """Give the file its name unless that is taken."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        pass
+    except OSError:  # no hard links on this file system: nearly as good
+        if not path.exists():
+            os.rename(temporary, path)
