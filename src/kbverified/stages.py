@@ -140,7 +140,9 @@ def _run(
     mode = settings.gate_mode if stage == "hidden-gate" else TIMING_MODE.get(stage, "default")
     folder = directories.build_directory(settings.build_root, sha, toolchain.find(settings.arch))
     writable = stage == "hidden-gate"
-    job = Job(stage, candidate, problem, audit, settings, folder, writable, mode)
+    job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode)
+    if writable and compiled_path is not None:
+        job.builds_in_gate = records.read(compiled_path, CompileRecord).deferred is not None
     with directories.locked(folder) if writable else _unlocked(folder):
         try:
             job.spawn_workers()  # first, so that they import torch while this process does

@@ -150,6 +150,8 @@ class Bootstrap:
         except (torch.OutOfMemoryError, MemoryError) as error:
             raise Failed("out_of_memory", str(error)) from None
         except BaseException as error:  # untrusted code: its end becomes a verdict
+            if "allocate memory" in str(error) and isinstance(error, RuntimeError):
+                raise Failed("out_of_memory", str(error)) from None  # how torch's CPU allocator says it
             if self.hooks is not None and any(failure in _chain(error) for failure in self.hooks.failures):
                 verdict = "compile_error"
             raise Failed(verdict, "".join(traceback.format_exception(error))) from None

@@ -74,7 +74,7 @@ class Device(ABC):
 
     @abstractmethod
     def peak_bytes(self) -> int | None:
-        """torch's allocator peak since reset_peak; None where the device has no such counter."""
+        """Peak of this process since reset_peak: torch's allocator and shared buffers; None where nothing counts it."""
 
     @abstractmethod
     def allocated_bytes(self) -> int | None: ...

@@ -32,6 +32,8 @@ class CudaDevice(Device):
         torch.zeros(1, device="cuda")  # makes the primary context current for the driver calls below
         self.torch_device = torch.device("cuda", 0)
         self._flush: torch.Tensor | None = None
+        self._shared_bytes = 0
+        self._peak_bytes = 0
         self._location = driver.CUmemLocation()
         self._location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         self._location.id = 0
@@ -77,6 +79,7 @@ class CudaDevice(Device):
         size = self._rounded(nbytes)
         handle = self._call("cuMemCreate", size, self._properties(), 0)
         fd = int(self._call("cuMemExportToShareableHandle", handle, self._handle_type, 0))
+        self._count_shared(size)
         return self._map(handle, size, nbytes, fd)
 
     def attach(self, fd: int, nbytes: int) -> SharedBuffer:
@@ -100,6 +103,7 @@ class CudaDevice(Device):
             self._call("cuMemRelease", handle)
             if fd is not None:
                 os.close(fd)
+                self._count_shared(-size)
 
         return SharedBuffer(tensor, fd, release)
 
@@ -129,11 +133,19 @@ class CudaDevice(Device):
     def total_bytes(self) -> int:
         return torch.cuda.mem_get_info()[1]
 
+    def _count_shared(self, change_bytes: int) -> None:
+        """Buffers made here lie outside torch's allocator: close its current peak off and count on from a new sum."""
+        self._peak_bytes = max(self._peak_bytes, torch.cuda.max_memory_allocated() + self._shared_bytes)
+        torch.cuda.reset_peak_memory_stats()
+        self._shared_bytes += change_bytes
+
     def reset_peak(self) -> None:
         torch.cuda.reset_peak_memory_stats()
+        self._peak_bytes = 0
 
     def peak_bytes(self) -> int | None:
-        return torch.cuda.max_memory_allocated()
+        """Of this process: torch's allocator and the shared buffers that it made."""
+        return max(self._peak_bytes, torch.cuda.max_memory_allocated() + self._shared_bytes)
 
     def allocated_bytes(self) -> int | None:
         return torch.cuda.memory_allocated()

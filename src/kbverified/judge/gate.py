@@ -101,8 +101,9 @@ def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> Trial
         inputs = draw(get_inputs, name, seed, device.torch_device, job.settings.dtype)
         exchange.offer(inputs)
         del inputs
-        limit = job.settings.build_timeout_s if job.build_writable else None
-        exchange.forward(timeout_s=limit if _may_build(job, party) else None)
+        # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
+        exchange.forward(timeout_s=job.settings.build_timeout_s if job.builds_in_gate else None)
+        job.builds_in_gate = False
         answers = exchange.take()
         exchange.release_outputs()
         inputs = draw(get_inputs, name, seed, device.torch_device, job.settings.dtype)
@@ -116,11 +117,6 @@ def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> Trial
             f"{job.problem}: the reference's output does not have the audited shape; audit it again"
         )
     return judge_outputs(name, [compare(a, b) for a, b in zip(answers, expected)])
-
-
-def _may_build(job: Job, party: Party) -> bool:
-    """Triton compiles at the first launch; so may a candidate whose extensions the compile stage did not reach."""
-    return job.build_writable and party.flags is not None
 
 
 def judge_outputs(name: str, parts: list[Any]) -> TrialResult:

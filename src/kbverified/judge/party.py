@@ -183,6 +183,7 @@ def start_model(
     weight_seed: int,
     gpu_uuid: str | None,
     digests: bool = False,
+    may_build: bool = False,
 ) -> dict[str, Any]:
     """Tell a worker to open its device and construct its model. Raises CandidateFailure."""
     message = {
@@ -201,6 +202,6 @@ def start_model(
         "digests": digests,
         "environment": {"CUDA_VISIBLE_DEVICES": gpu_uuid} if gpu_uuid else {},
     }
-    reply = party.ask(message, timeout_s=settings.build_timeout_s if writable else None)
+    reply = party.ask(message, timeout_s=settings.build_timeout_s if may_build else None)
     party.flags = reply.get("flags") if isinstance(reply.get("flags"), dict) else None
     return reply

@@ -35,6 +35,8 @@ class Job:
     settings: Settings
     build: Path
     build_writable: bool = False
+    builds_in_gate: bool = False
+    """The compile stage left building to the gate: its first launch may take as long as a build."""
     mode: str = "ieee"
     parties: list[Party] = field(default_factory=list)
     party: Any = None
@@ -60,8 +62,9 @@ class Job:
         """Let a worker construct its model on the leased device. Raises CandidateFailure."""
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
         writable = self.build_writable and party.class_name == "ModelNew"
+        may_build = self.builds_in_gate and writable
         return start_model(
-            party, self.settings, self.mode, init_inputs, self.build, writable, weight_seed, gpu, digests
+            party, self.settings, self.mode, init_inputs, self.build, writable, weight_seed, gpu, digests, may_build
         )
 
     @contextlib.contextmanager
