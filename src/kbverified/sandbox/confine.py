@@ -13,6 +13,8 @@ from kbverified.sandbox.plan import Plan, Refused
 
 CHANNEL_FD = 3
 _STATUS_FD = 4
+_OF_THE_REQUEST = ("affinity", "ownership of writable paths", "limits", "exec")
+"""Steps whose failure is the request's fault: a weaker mechanism would not mend it."""
 
 Step = tuple[str, Callable[[], None]]
 
@@ -33,7 +35,7 @@ def become_worker(plan: Plan, identity: Identity | None, status_fd: int, launche
     except Refused as refusal:
         _report(status_fd, refusal.step, refusal.unavailable, refusal.text)
     except BaseException as error:  # whatever it is, the judge learns it and this process ends
-        _report(status_fd, step, step != "exec", f"{type(error).__name__}: {error}")
+        _report(status_fd, step, step not in _OF_THE_REQUEST, f"{type(error).__name__}: {error}")
     finally:
         os._exit(127)
 
@@ -65,8 +67,10 @@ def _steps(plan: Plan, identity: Identity | None, launcher_pid: int) -> list[Ste
     if plan.mechanism == "landlock":
         steps.append(("landlock", lambda: _restrict(plan)))
     if plan.mechanism != "bare":
-        steps.append(("seccomp", lambda: seccomp.install(without_ipc=not namespaces)))
-    steps.append(("signals", _restore_signals))
+        steps.append(("seccomp", lambda: seccomp.install(namespaces, own)))
+    # Where the filter lets no mode but private ones be set, files are made private from the start.
+    private = plan.mechanism == "landlock" and not own
+    steps += [("signals", _restore_signals), ("umask", lambda: _set_umask(0o077 if private else 0o022))]
     return steps
 
 
@@ -210,7 +214,10 @@ def _restore_signals() -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    os.umask(0o022)
+
+
+def _set_umask(mask: int) -> None:
+    os.umask(mask)
 
 
 def _report(status_fd: int, step: str, unavailable: bool, text: str) -> None:

@@ -41,6 +41,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("stat_other_folder", "learn that such a folder exists", (_D, _D, _A, _A)),
     Operation("write_outside", "write into a world-writable folder not named in writable", _CONFINED),
     Operation("write_readable", "write into a world-writable folder that is only readable", _CONFINED),
+    Operation("change_mode", "change the mode of a file of the judge's", _CONFINED),
+    Operation("change_mode_readable", "change the mode of a file of the judge's that it may read", _CONFINED),
     Operation("see_judges_tmp", "see the judge's files in /tmp", _CONFINED),
     # processes
     Operation("see_judge", "read the judge's command line in /proc", _CONFINED),
@@ -48,6 +50,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("read_judge_memory", "open the judge's /proc/PID/mem", _DEPENDS),
     Operation("trace_judge", "ptrace the judge", _DEPENDS),
     Operation("signal_judge", "send the judge a signal", _CONFINED, "landlock: from ABI 6 (Linux 6.12)"),
+    Operation("limit_judge", "set a resource limit of the judge's", _CONFINED),
+    Operation("slow_judge", "lower the judge's priority or move it to other cores", _CONFINED),
     Operation("see_other_worker", "read another worker's command line", _CONFINED),
     Operation("signal_other_worker", "send another worker a signal", _CONFINED, "landlock: from ABI 6"),
     Operation("trace_own_child", "ptrace a child of its own", _CONFINED),

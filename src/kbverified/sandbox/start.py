@@ -99,7 +99,8 @@ def _launch(request: SpawnRequest, mechanism: Mechanism, seen: view.View) -> Wor
                 stdout=output_write,
                 stderr=output_write,
                 pass_fds=(theirs.fileno(),),
-                env={},
+                # Where the interpreter itself needs it (modules on clusters); a worker gets what env says.
+                env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
                 cwd="/",
                 start_new_session=True,
             )

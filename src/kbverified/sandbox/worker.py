@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 
+from kbverified.sandbox import family
 from kbverified.sandbox.channel import Channel
 from kbverified.sandbox.output import OutputDrain
 from kbverified.sandbox.request import LEVEL_OF, ExitStatus, Level, Mechanism, SandboxError
@@ -136,10 +137,10 @@ class Worker:
     def _kill_without_launcher(self) -> None:
         """The launcher does not answer or is dead. Its death kills the worker and its namespace; help with the rest."""
         self._launcher.kill()
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
+        if self.uid != os.getuid():
+            family.kill_seen_of_uid(self.uid)
         self._finish(None, None, None)
 
     def _finish(self, code: int | None, cpu_s: float | None, max_rss_bytes: int | None) -> None:

@@ -14,7 +14,16 @@ import threading
 import time
 from pathlib import Path
 
-from kbverified.sandbox import Limits, SandboxUnavailable, SpawnRequest, linux, reachable_level, seccomp, spawn
+from kbverified.sandbox import (
+    Limits,
+    SandboxUnavailable,
+    SpawnRequest,
+    linux,
+    reachable_level,
+    seccomp,
+    spawn,
+    syscalls,
+)
 from kbverified.sandbox.operations import OPERATIONS
 
 PROBES = Path(__file__).with_name("probes.py")
@@ -85,6 +94,7 @@ def make_targets(task, base):
         (base / name).mkdir()
         (base / name).chmod(mode)
     (base / "other/0.py").write_text("answer")
+    (base / "readable/module.py").write_text("code")
     base.chmod(0o755)
     handle, tmp_file = tempfile.mkstemp(dir="/tmp")
     os.fchmod(handle, 0o644)
@@ -108,6 +118,7 @@ def make_targets(task, base):
         "other_file": str(base / "other/0.py"),
         "outside": str(base / "outside"),
         "readable": str(base / "readable"),
+        "readable_file": str(base / "readable/module.py"),
         "tmp_file": tmp_file,
         "judge_pid": os.getpid(),
         "tcp_port": tcp.getsockname()[1],
@@ -202,9 +213,9 @@ def facts(task):
 def handicapped(task):
     """What comes of each level where the machine denies namespaces (and Landlock, if asked): a real filter does."""
     denied = {"landlock_create_ruleset": (444, 444)} if task["without_landlock"] else {}
-    seccomp.NUMBERS.update(denied)
+    syscalls.DENIED.update(denied)
     linux.forbid_new_privileges()
-    seccomp.install(without_ipc=False)
+    seccomp.install(own_namespaces=True, own_uid=True)
     answers = {}
     for level in ("auto", "full", "user", "none"):
         try:

@@ -54,6 +54,44 @@ def write(path):
         return str(file.write("x"))
 
 
+def change_mode():
+    return any_of(lambda: os.chmod(FACTS["other_file"], 0o666))
+
+
+def change_mode_readable():
+    def by_descriptor():
+        with open(FACTS["readable_file"]) as file:
+            os.fchmod(file.fileno(), 0o666)
+
+    return any_of(by_descriptor, lambda: os.utime(FACTS["readable_file"], (0, 0)))
+
+
+def any_of(*attempts):
+    """Denied only if every attempt is."""
+    errors = []
+    for attempt in attempts:
+        try:
+            attempt()
+        except OSError as error:
+            errors.append(error)
+    if len(errors) == len(attempts):
+        raise errors[0]
+    return f"{len(attempts) - len(errors)} of {len(attempts)}"
+
+
+def limit_judge():
+    soft, hard = resource.prlimit(FACTS["judge_pid"], resource.RLIMIT_CORE)
+    resource.prlimit(FACTS["judge_pid"], resource.RLIMIT_CORE, (soft, hard))
+    return "set"
+
+
+def slow_judge():
+    pid = FACTS["judge_pid"]
+    return any_of(
+        lambda: os.setpriority(os.PRIO_PROCESS, pid, 1), lambda: os.sched_setaffinity(pid, os.sched_getaffinity(0))
+    )
+
+
 def see_judges_tmp():
     return open(FACTS["tmp_file"]).read()
 

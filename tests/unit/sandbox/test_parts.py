@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kbverified.sandbox import SpawnRequest, identity, seccomp, view
+from kbverified.sandbox import SpawnRequest, identity, seccomp, syscalls, view
 from kbverified.sandbox.operations import COLUMNS, OPERATIONS
 from kbverified.sandbox.start import environment
 
@@ -53,24 +53,28 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize("machine", seccomp.MACHINES)
+@pytest.mark.parametrize("machine", syscalls.COLUMN)
 def test_system_call_numbers_are_the_kernels(machine) -> None:
     header = next((path for path in HEADERS[machine] if path.exists()), None)
     if header is None:
         pytest.skip(f"no kernel headers for {machine} on this machine")
     found = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text()))
-    ours = {**seccomp.NUMBERS, **seccomp.SYSTEM_V, "clone": seccomp.CLONE, "clone3": seccomp.CLONE3}
-    ours |= {"socket": seccomp.SOCKET, "socketpair": seccomp.SOCKETPAIR, "connect": seccomp.CONNECT}
-    ours |= {"seccomp": seccomp.SECCOMP}
-    column = seccomp.MACHINES[machine][0]
+    ours = {**syscalls.DENIED, **syscalls.SYSTEM_V, **syscalls.ON_THE_JUDGE}
+    for table in (syscalls.ON_THE_JUDGE_UNLESS_ZERO, syscalls.ON_THE_JUDGE_UNLESS_PRIVATE):
+        ours |= {name: numbers for name, (numbers, _) in table.items()}
+    for name in ("CLONE", "CLONE3", "SOCKET", "SOCKETPAIR", "CONNECT", "SECCOMP"):
+        ours[name.lower()] = getattr(syscalls, name)
     for name, numbers in ours.items():
         if name in found:  # older headers know fewer calls
-            assert numbers[column] == int(found[name]), name
+            assert numbers[syscalls.COLUMN[machine]] == int(found[name]), name
+
+
+EPERM, ENOSYS, ALLOW = 0x00050001, 0x00050026, 0x7FFF0000
 
 
 def simulate(code: bytes, machine: str, number: int, arguments: tuple[int, ...] = ()) -> int:
     """What the filter returns for one system call: classic BPF, as far as the filter uses it."""
-    data = {0: number, 4: seccomp.MACHINES[machine][1]}
+    data = {0: number, 4: {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]}
     data.update({16 + 8 * i: value for i, value in enumerate(arguments)})
     accumulator, at = 0, 0
     while True:
@@ -87,40 +91,61 @@ def simulate(code: bytes, machine: str, number: int, arguments: tuple[int, ...] 
             at += true if test else false
 
 
-@pytest.mark.parametrize("machine", seccomp.MACHINES)
-def test_the_filter_denies_its_list_and_allows_the_rest(machine) -> None:
-    column = seccomp.MACHINES[machine][0]
-    eperm, enosys, allow = 0x00050001, 0x00050026, 0x7FFF0000
-    for without_ipc in (False, True):
-        code = seccomp.program(machine, without_ipc)
-        denied = {numbers[column] for numbers in seccomp.NUMBERS.values()} - {None}
-        if without_ipc:
-            denied |= {numbers[column] for numbers in seccomp.SYSTEM_V.values()} | {seccomp.CONNECT[column]}
-        special = {seccomp.CLONE3[column], seccomp.CLONE[column], seccomp.SOCKET[column], seccomp.SOCKETPAIR[column]}
-        for number in range(500):
-            if number not in special:
-                assert simulate(code, machine, number) == (eperm if number in denied else allow), number
-        assert simulate(code, machine, seccomp.CLONE3[column]) == enosys
+@pytest.mark.parametrize("machine", syscalls.COLUMN)
+@pytest.mark.parametrize("shared", ["nothing", "namespaces", "namespaces and uid"])
+def test_the_filter_denies_its_list_and_allows_the_rest(machine, shared) -> None:
+    column = syscalls.COLUMN[machine]
+    code = seccomp.program(machine, own_namespaces=shared == "nothing", own_uid="uid" not in shared)
+    tables = [syscalls.DENIED]
+    if shared != "nothing":
+        tables += [syscalls.SYSTEM_V, {"connect": syscalls.CONNECT}]
+    if "uid" in shared:
+        tables += [syscalls.ON_THE_JUDGE]
+    denied = {numbers[column] for table in tables for numbers in table.values()}
+    by_arguments = {syscalls.CLONE3, syscalls.CLONE, syscalls.SOCKET, syscalls.SOCKETPAIR}
+    if "uid" in shared:
+        by_arguments |= {n for n, _ in syscalls.ON_THE_JUDGE_UNLESS_ZERO.values()}
+        by_arguments |= {n for n, _ in syscalls.ON_THE_JUDGE_UNLESS_PRIVATE.values()}
+    for number in set(range(500)) - {numbers[column] for numbers in by_arguments}:
+        assert simulate(code, machine, number) == (EPERM if number in denied else ALLOW), number
+
+
+@pytest.mark.parametrize("machine", syscalls.COLUMN)
+def test_the_filter_looks_at_arguments(machine) -> None:
+    column = syscalls.COLUMN[machine]
+    apart, close = seccomp.program(machine, True, True), seccomp.program(machine, False, False)
+    for code in (apart, close):
+        assert simulate(code, machine, syscalls.CLONE3[column]) == ENOSYS
         thread, new_user = 0x003D0F00, 0x10000000 | 17
-        assert simulate(code, machine, seccomp.CLONE[column], (thread,)) == allow
-        assert simulate(code, machine, seccomp.CLONE[column], (new_user,)) == eperm
-        for call in (seccomp.SOCKET[column], seccomp.SOCKETPAIR[column]):
-            unix, inet, netlink, stream, datagram, cloexec = 1, 2, 16, 1, 2, 0o2000000
-            assert simulate(code, machine, call, (unix, stream | cloexec)) == allow
-            assert simulate(code, machine, call, (unix, 5)) == allow  # SOCK_SEQPACKET
-            for family, kind in ((inet, stream), (inet, datagram), (netlink, 3), (unix, datagram), (unix, 3)):
-                assert simulate(code, machine, call, (family, kind)) == (eperm if without_ipc else allow)
+        assert simulate(code, machine, syscalls.CLONE[column], (thread,)) == ALLOW
+        assert simulate(code, machine, syscalls.CLONE[column], (new_user,)) == EPERM
+    for call in (syscalls.SOCKET[column], syscalls.SOCKETPAIR[column]):
+        unix, inet, netlink, stream, datagram, raw, cloexec = 1, 2, 16, 1, 2, 3, 0o2000000
+        assert simulate(close, machine, call, (unix, stream | cloexec)) == ALLOW
+        assert simulate(close, machine, call, (unix, 5)) == ALLOW  # SOCK_SEQPACKET
+        for family, kind in ((inet, stream), (inet, datagram), (netlink, raw), (unix, datagram), (unix, raw)):
+            assert simulate(close, machine, call, (family, kind)) == EPERM
+            assert simulate(apart, machine, call, (family, kind)) == ALLOW
+    for numbers, index in syscalls.ON_THE_JUDGE_UNLESS_ZERO.values():
+        for value in (0, 4321):
+            arguments = (7,) * index + (value,)
+            assert simulate(close, machine, numbers[column], arguments) == (EPERM if value else ALLOW)
+    for numbers, index in syscalls.ON_THE_JUDGE_UNLESS_PRIVATE.values():
+        for mode in (0o600, 0o700, 0o644, 0o755, 0, 0o400, 0o4700, 0o777):
+            if numbers[column] is not None:
+                expected = ALLOW if mode in (0o600, 0o700) else EPERM
+                assert simulate(close, machine, numbers[column], (7,) * index + (mode,)) == expected, oct(mode)
 
 
 def test_calls_of_another_architecture_are_refused() -> None:
-    code = seccomp.program("x86_64", False)
-    assert simulate(code, "aarch64", 0) == 0x00050026
-    assert simulate(code, "x86_64", 0x40000000) == 0x00050026  # x32
+    code = seccomp.program("x86_64", True, True)
+    assert simulate(code, "aarch64", 0) == ENOSYS
+    assert simulate(code, "x86_64", 0x40000000) == ENOSYS  # x32
 
 
 def test_an_unknown_machine_is_named() -> None:
     with pytest.raises(OSError, match="riscv64"):
-        seccomp.program("riscv64", False)
+        seccomp.program("riscv64", True, True)
 
 
 def test_the_working_directory_is_not_in_the_view(tmp_path, monkeypatch) -> None:
