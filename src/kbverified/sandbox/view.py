@@ -75,6 +75,19 @@ def interpreter_paths() -> list[str]:
     return [path for path in _existing(dict.fromkeys(paths)) if path not in _NEVER]
 
 
+def nvidia_nodes() -> tuple[str, ...]:
+    """The NVIDIA device nodes of this machine, for SpawnRequest.devices; empty without a driver.
+
+    All of the machine's GPUs are among them: CUDA_VISIBLE_DEVICES in the worker's environment chooses.
+    """
+    names = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
+    paths = [f"/dev/{name}" for name in names]
+    for folder in [path for path in paths if os.path.isdir(path)]:
+        paths.remove(folder)
+        paths += [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    return tuple(path for path in paths if stat.S_ISCHR(os.stat(path).st_mode))
+
+
 def _existing(paths: object) -> list[str]:
     return [path for path in paths if os.path.exists(path)]  # type: ignore[attr-defined]
 
@@ -98,7 +111,7 @@ def _device(path: str) -> str:
     if not real.startswith("/dev/") or not os.path.exists(real):
         raise SandboxError(f"device {path} does not exist under /dev")
     mode = os.stat(real).st_mode
-    if not (stat.S_ISCHR(mode) or stat.S_ISDIR(mode)):
+    if not stat.S_ISCHR(mode):
         raise SandboxError(f"device {path} is no character device: disks are not given to workers")
     return real
 

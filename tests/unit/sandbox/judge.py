@@ -203,6 +203,16 @@ def bomb(task):
         return {"kill_s": time.monotonic() - started, "signal": status.signal, "threads": threading.active_count()}
 
 
+def cuda(task):
+    facts = {"nvcc": shutil.which("nvcc", path="/usr/local/cuda/bin:/usr/local/bin:/usr/bin")}
+    site = [path for path in sys.path if path.endswith("-packages")]
+    env = {"PROBE": json.dumps(facts), "PATH": "/usr/local/cuda/bin:/usr/bin:/bin", **task.get("env", {})}
+    with spawn(request(task, ["cuda"], env=env, limits=Limits(), devices=nvidia_nodes(),
+                       readable=(PROBES, *map(Path, site)))) as worker:  # fmt: skip
+        status = finish(worker, 110)
+        return {"ok": status.ok, "status": str(status), "output": worker.output_tail()}
+
+
 def facts(task):
     changes = {"cores": frozenset(task["cores"])} if "cores" in task else {}
     with spawn(request(task, ["facts"], **changes)) as worker:

@@ -329,6 +329,39 @@ def flood():
     time.sleep(60)
 
 
+def cuda():
+    """Start CUDA, run a kernel of torch's and, where there is nvcc, one compiled here."""
+    started = time.perf_counter()
+    import torch
+
+    imported = time.perf_counter()
+    total = torch.ones(4096, device="cuda").sum().item()
+    ready = time.perf_counter()
+    result = {"sum": total, "import_s": imported - started, "cuda_s": ready - imported}
+    compiler = FACTS["nvcc"]
+    if compiler:
+        os.chdir(os.environ["TMPDIR"])
+        with open("a.cu", "w") as file:
+            file.write(CUDA_PROGRAM)
+        subprocess.check_call([compiler, "-o", "a", "a.cu"])
+        result["nvcc"] = subprocess.check_output(["./a"], text=True).strip()
+    return result
+
+
+CUDA_PROGRAM = """
+#include <cstdio>
+__global__ void twice(int *x) { *x *= 2; }
+int main() {
+    int *device, host = 4;
+    cudaMalloc(&device, 4);
+    cudaMemcpy(device, &host, 4, cudaMemcpyHostToDevice);
+    twice<<<1, 1>>>(device);
+    cudaMemcpy(&host, device, 4, cudaMemcpyDeviceToHost);
+    std::printf("%d\\n", host);
+}
+"""
+
+
 def fork_bomb():
     print("bomb", flush=True)
     while True:
