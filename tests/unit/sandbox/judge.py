@@ -19,6 +19,7 @@ from kbverified.sandbox import (
     SandboxUnavailable,
     SpawnRequest,
     linux,
+    nvidia_nodes,
     reachable_level,
     seccomp,
     spawn,
