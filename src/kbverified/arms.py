@@ -133,7 +133,7 @@ def arm_columns(
         columns["matched_from"] = matched_from.stage
     notes = []
     if kind == "cpu":
-        notes.append("cpu: no TF32 unit, the arms differ by noise only; not for findings")
+        notes.append("cpu: no TF32 unit, so the arms differ by noise only and are no finding")
     if from_default:
         notes.append("bf16: precision modes have no effect, matched is taken from time-fp32")
     columns["arms_note"] = "; ".join(notes) or None

@@ -144,7 +144,7 @@ def test_conditions_say_what_the_numbers_hold_under(board):
     c = board.conditions
     assert (c.n_problems_selected, c.n_problems_active, c.suites) == (6, 5, ("kb",))
     assert c.tau == {"fp32": 1e-3, "bf16": 1e-2}
-    assert c.environments == ("device_kind cuda, device_name H200, driver 580, torch 2.11.0, cuda 13.0",)
+    assert c.environments == ("H200 (cuda), driver 580, torch 2.11.0, CUDA 13.0",)
     assert c.modes == {"hidden-gate": ("ieee",), "time-fp32": ("default",), "time-tf32": ("tf32",)}
     assert c.findings is True
 
@@ -281,7 +281,7 @@ def test_generators_from_different_devices_are_refused_unless_allowed(tmp_path):
         s: r.model_copy(update={"provenance": rf.provenance(s, device=old)}) for s, r in EVEN.items() if s != "compile"
     }
     two, _ = make(tmp_path, {"level1_1": [moved]}, "other", AggregationSettings(resamples=400, allow_mixed=True))
-    with pytest.raises(MixedEnvironments, match=r"device_name H100.*: 1 candidates \(other/kb/level1_1/0\)"):
+    with pytest.raises(MixedEnvironments, match=r"H100 \(cuda\).*: 1 candidates \(other/kb/level1_1/0\)"):
         leaderboard.build({"gen": one, "other": two}, audits, SETTINGS)
     built = leaderboard.build({"gen": one, "other": two}, audits, AggregationSettings(resamples=400, allow_mixed=True))
     assert built.conditions.findings is False
@@ -299,7 +299,9 @@ def test_a_cpu_run_is_no_finding(tmp_path):
     built = leaderboard.build({"gen": frame}, audits, SETTINGS)
     assert built.conditions.findings is False
     assert any(note.startswith("cpu: no TF32 unit") for note in built.conditions.notes)
-    assert "Not for findings" in render.markdown_text(built)
+    text = render.markdown_text(built)
+    assert "- Not for findings" in text and "Environment: Xeon x2 (cpu), torch 2.13.0.\n" in text
+    assert "- gen, kb, all levels, published+hidden, Correct Speedup: cpu: the published arm crosses two jobs" in text
     assert entry(built, None, "published", "hidden").correct_speedup.value is None
 
 

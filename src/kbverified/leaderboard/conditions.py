@@ -17,7 +17,6 @@ from kbverified.verdicts import TESTS, Test
 
 Row = Mapping[str, Any]
 
-DEVICE_COLUMNS = ("device_kind", "device_name", "driver", "torch", "cuda")
 MODE_COLUMNS = {"hidden-gate": "gate_mode", "time-fp32": "time_fp32_mode", "time-tf32": "time_tf32_mode"}
 DIGEST_COLUMNS = {stage: f"protocol_digest_{column_name(stage)}" for stage in DIGEST_STAGES}
 
@@ -26,7 +25,9 @@ def environment_of(row: Row) -> str | None:
     """Device and software of a row in words, None where no stage used a device."""
     if row["device_kind"] is None:
         return None
-    return ", ".join(f"{name} {row[name]}" for name in DEVICE_COLUMNS)
+    parts = [("driver", row["driver"]), ("torch", row["torch"]), ("CUDA", row["cuda"])]
+    versions = [f"{name} {value}" for name, value in parts if value is not None]
+    return ", ".join([f"{row['device_name']} ({row['device_kind']})", *versions])
 
 
 def check_frames(tables: Mapping[str, Sequence[Row]]) -> None:

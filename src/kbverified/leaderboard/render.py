@@ -185,19 +185,27 @@ def _section(title: str, items: list[str]) -> list[str]:
 
 
 def _null_lines(leaderboard: Leaderboard) -> list[str]:
-    """Why a Correct Speedup of the headline table is missing; levels only where the whole suite's is not."""
-    arm, test = leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test
-    shown = [(arm, test), *_beside(arm, test)]
+    """Why a mean of the headline table is missing; a level's only where the whole suite's is there."""
     lines = []
     for entry in leaderboard.entries:
-        if (entry.arm, entry.test) not in shown or entry.correct_speedup.value is not None:
-            continue
-        whole = leaderboard.entry(entry.generator, entry.suite, None, entry.arm, entry.test)
-        if entry.level is None or (whole is not None and whole.correct_speedup.value is not None):
-            level = "all levels" if entry.level is None else f"level {entry.level}"
-            where = f"{entry.generator}, {entry.suite}, {level}, {entry.arm}+{entry.test}"
-            lines.append(f"{where}: {entry.correct_speedup.why_null}")
+        whole = leaderboard.entry(entry.generator, entry.suite, None, entry.arm, entry.test) or entry
+        level = "all levels" if entry.level is None else f"level {entry.level}"
+        for what, estimate, total in zip(_MEANS, _means(leaderboard, entry), _means(leaderboard, whole)):
+            if estimate is not None and estimate.value is None and (whole is entry or (total and total.value)):
+                where = f"{entry.generator}, {entry.suite}, {level}, {entry.arm}+{entry.test}"
+                lines.append(f"{where}, {what}: {estimate.why_null}")
     return lines
+
+
+_MEANS = ("Correct Speedup", "memory efficiency")
+
+
+def _means(leaderboard: Leaderboard, entry: Entry) -> tuple[Estimate | None, Estimate | None]:
+    """The means that the headline table shows of an entry, in the order of _MEANS; None where it shows none."""
+    headline = (leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test)
+    shown = (entry.arm, entry.test)
+    speed = entry.correct_speedup if shown in (headline, *_beside(*headline)) else None
+    return speed, entry.memory_efficiency["allocator_peak"] if shown == headline else None
 
 
 def _verdict_table(leaderboard: Leaderboard) -> list[str]:
