@@ -31,6 +31,7 @@ _LOOKS_LIKE_PYTHON = re.compile(
 )
 _FENCE = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\r\n]*)$")
 _PYTHON_TAGS = ("python", "py", "python3", "py3", "pycon")
+_CUT_OFF = "the fence is not closed: the answer may be cut off"
 _NOTHING = ("", "none", "null", "nan", "n/a")
 _PARSE_FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
 # Parsing time may grow with the square of the length (parse_check); answers with code are some ten thousand.
@@ -94,8 +95,7 @@ def _from_blocks(blocks: list[_Block]) -> Extraction:
         complete = [index for index in defining if _parses(blocks[index].code)]
         chosen = (complete or defining)[-1]
         code = _with_missing_pieces(blocks, chosen)
-        detail = None if blocks[chosen].closed else "the fence is not closed: the answer may be cut off"
-        return Extraction(code, "fence", detail)
+        return Extraction(code, "fence", None if blocks[chosen].closed else _CUT_OFF)
     python = [block for block in blocks if block.is_python] or [block for block in blocks if block.tag == ""]
     code = "\n".join(block.code for block in python)
     if not python:
@@ -103,7 +103,8 @@ def _from_blocks(blocks: list[_Block]) -> Extraction:
         return Extraction("", "none", f"only blocks of {tags}, no Python")
     if code.strip().lower() in _NOTHING:
         return Extraction("", "none", f"the fenced block holds {code.strip()!r}")
-    return Extraction(code, "fence", "no block defines ModelNew")
+    missing = "no block defines ModelNew"
+    return Extraction(code, "fence", missing if python[-1].closed else f"{missing}; {_CUT_OFF}")
 
 
 def _with_missing_pieces(blocks: list[_Block], chosen: int) -> str:

@@ -28,7 +28,6 @@ from kbverified.run_import import candidate_files
 
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 _API_ONLY = ("base_url_env", "api_key_env", "temperature", "max_tokens", "samples")
-EXIT_INFRASTRUCTURE = 75
 
 
 class GeneratorError(ValueError):
@@ -217,7 +216,7 @@ def _files(key: CandidateKey, root: Path, response: response_store.StoredRespons
     if response.refusal and found.how == "none":
         detail = f"refused: {response.refusal[:200]}"
     elif response.finish_reason not in (None, "stop"):
-        detail = f"finish_reason {response.finish_reason}" + (f"; {detail}" if detail else "")
+        detail = "; ".join(filter(None, (f"finish_reason {response.finish_reason}", detail)))
     data = found.code.encode()
     generation = Generation(
         origin="api",
@@ -299,6 +298,6 @@ def run(args: argparse.Namespace) -> int:
         return 2
     except (EndpointFault, OSError) as error:
         print(f"generate: {error}", file=sys.stderr)
-        return EXIT_INFRASTRUCTURE
+        return 75
     print(outcome.sentence)
     return 0

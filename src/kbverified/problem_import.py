@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
-import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kbverified.file_plan import ImportRefused, commit, compare, name_some
+from kbverified.git_source import Commit
 from kbverified.json_lines import integer_field, read_json_lines
 from kbverified.keys import ProblemKey
 from kbverified.problems import (
@@ -70,7 +70,7 @@ def import_checkout(
     folder = next((f for f in (checkout / "KernelBench", checkout) if any(f.glob("level[0-9]*/*.py"))), None)
     if folder is None:
         raise ImportRefused(f"{checkout}: no level<L>/<P>_<name>.py in it nor in its KernelBench folder.")
-    committed = _Commit(folder)
+    committed = Commit(folder)
     problems, warnings = [], []
     for level in levels:
         paths = sorted((folder / f"level{level}").glob("*.py"))
@@ -85,36 +85,6 @@ def import_checkout(
             data = path.read_bytes()
             problems.append(SourceProblem(key, match[2], committed.name_source(path, data), data))
     return _write(problems, suite, root, force, warnings)
-
-
-class _Commit:
-    """The git commit of a folder, and whether a file is what that commit holds."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.commit = self._git("rev-parse", "HEAD").strip()
-        tree = self._git("ls-tree", "-r", "-z", "--full-name", "HEAD") if self.commit else ""
-        blobs = [entry.partition("\t") for entry in tree.split("\0") if entry]
-        self.blobs = {name: mode.split()[2] for mode, _, name in blobs}
-        self.prefix = self._git("rev-parse", "--show-prefix").strip() if self.commit else ""
-
-    def _git(self, *arguments: str) -> str:
-        command = ["git", "-C", str(self.folder), *arguments]
-        try:
-            return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-        except (OSError, subprocess.SubprocessError):
-            return ""  # no git, or no checkout: the source is then named by its path alone
-
-    def name_source(self, path: Path, data: bytes) -> str:
-        """``commit:path`` where the commit holds exactly these bytes, the path alone otherwise."""
-        relative = path.relative_to(self.folder).as_posix()
-        blob = self.blobs.get(self.prefix + relative)
-        if blob is None:
-            return f"{self.folder.name}/{relative}"
-        hasher = hashlib.sha1 if len(blob) == 40 else hashlib.sha256
-        if hasher(b"blob %d\0" % len(data) + data).hexdigest() == blob:
-            return f"{self.commit}:{self.prefix}{relative}"
-        return f"{self.commit}:{self.prefix}{relative} (modified)"
 
 
 def import_parquet(

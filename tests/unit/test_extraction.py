@@ -77,6 +77,9 @@ def test_truncated_answers() -> None:
     found = extract(f"Sure:\n```python\n{BROKEN}")
     assert (found.code, found.how) == (BROKEN, "fence")
     assert "cut off" in str(found.detail)
+    early = extract("```python\nimport torch\n\nsource = '''\n")
+    assert early.code == "import torch\n\nsource = '''\n"
+    assert "no block defines ModelNew; the fence is not closed" in str(early.detail)
     unfenced = "import torch\n\nsource = '''\n__global__ void k("
     assert (extract(unfenced).code, extract(unfenced).how) == (unfenced, "verbatim")
 
