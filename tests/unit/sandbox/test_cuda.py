@@ -7,7 +7,7 @@ import os
 import shutil
 
 import pytest
-from conftest import Judge, Way, _python_for
+from sandbox_ways import Judge, Way, python_for
 
 from kbverified.sandbox import nvidia_nodes
 
@@ -27,7 +27,7 @@ WAYS = (
 def test_a_kernel_runs(way: Way, stage, capsys) -> None:
     if way.as_root and os.geteuid() != 0:
         pytest.skip(f"{way} needs root")
-    python = _python_for(way.as_root, own_uid_workers=way.mechanism == "landlock")
+    python = python_for(way.as_root, own_uid_workers=way.mechanism == "landlock")
     if python is None:
         pytest.skip(f"{way}: no Python >= 3.11 on this machine that every user may execute")
     answer = Judge(way, stage, python).run("cuda")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import Judge, Way, _python_for
+from sandbox_ways import Judge, Way, python_for
 
 from kbverified.sandbox import SandboxUnavailable, SpawnRequest, landlock, spawn
 
@@ -11,7 +11,7 @@ from kbverified.sandbox import SandboxUnavailable, SpawnRequest, landlock, spawn
 @pytest.fixture
 def plain_judge(stage) -> Judge:
     """A judge that every user could run, as whoever runs the tests (root where that is root)."""
-    python = _python_for(as_root=True, own_uid_workers=True)
+    python = python_for(as_root=True, own_uid_workers=True)
     if python is None:
         pytest.skip("no Python >= 3.11 on this machine that every user may execute")
     return Judge(Way("auto", "", as_root=True), stage, python)
