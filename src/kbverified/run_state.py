@@ -91,6 +91,8 @@ def restore(archives: Iterable[Path], root: Path, wanted: Collection[str]) -> Re
 
     keep = _keep(newest, root, result)
     now = time.time()
+    if notes:  # without this folder Snakemake takes its notes for those of an old version and converts them
+        (root / METADATA.parent / "incomplete").mkdir(parents=True, exist_ok=True)
     for name in keep:
         target = root / name
         if target.exists():
