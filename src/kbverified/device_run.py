@@ -204,7 +204,7 @@ def pack_shard(out: Path, root: Path, plan: Plan, label: str, report: run_report
     members = collect(root, plan, log)
     members["report.json"] = report.model_dump_json(indent=1).encode() + b"\n"
     written, notes = archive.write(out, f"records-{label}", members)
-    state = state_members(root, set(plan.records()))
+    state = state_members(root, members.keys())  # a failed job has notes too, but no record
     if state:
         more, more_notes = archive.write(out, f"state-{label}", state)
         written, notes = written + more, notes + more_notes
@@ -237,6 +237,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--grace-s", type=float, default=45.0, help="for running jobs to end (default: 45)")
     parser.add_argument("--reserve-s", type=float, default=30.0, help="kept for packing (default: 30)")
     parser.add_argument("--snakemake", default="", metavar="ARGS", help="more arguments for Snakemake, in one string")
+    parser.add_argument("--revision", help="for the report, where the checkout came without git")
     parser.set_defaults(run=run)
 
 
@@ -276,6 +277,7 @@ def run(args: argparse.Namespace, root: Path = Path(".")) -> int:
         targets=plan.targets(),
         records=plan.records(),
         started_at=started_at,
+        revision=args.revision,
         restored=restored,
         restore_s=restored_s,
         ended=ended,

@@ -46,7 +46,7 @@ class RunReport(Record):
     config_name: str
     config_sha256: str
     revision: str | None
-    """Of the working tree, ``-dirty`` where it differs; None without git."""
+    """Of the working tree, ``-dirty`` where it differs; as told, or None, without git."""
     started_at: str
     """ISO 8601, UTC."""
     ended_at: str
@@ -85,6 +85,7 @@ def make(
     targets: Sequence[str],
     records: Sequence[str],
     started_at: datetime,
+    revision: str | None,
     restored: Restored,
     restore_s: float,
     ended: Ended | None,
@@ -108,7 +109,7 @@ def make(
         list_sha256=hashlib.sha256(list_path.read_bytes()).hexdigest(),
         config_name=config_path.name,
         config_sha256=hashlib.sha256(config_path.read_bytes()).hexdigest(),
-        revision=_revision(root),
+        revision=revision or _revision(root),
         started_at=started_at.isoformat(timespec="seconds"),
         ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
         restore_s=round(restore_s, 3),

@@ -260,7 +260,7 @@ def test_the_newest_of_several_archives_is_restored_and_what_is_here_stays(
 
 # --- time ---------------------------------------------------------------------------------------------------
 def test_at_the_limit_jobs_are_cut_off_and_what_is_there_is_packed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kbverified.deadline._CLEANING_UP_S", 4.0)
+    monkeypatch.setattr("kbverified.deadline._CLEANING_UP_S", 4.0)  # Snakemake needs one or two
     (tree / "list.txt").write_text(f"{ONE}\n")
     (tree / "hang").write_text(ONE.record_path("time-fp32").as_posix())
     begin = time.monotonic()
@@ -274,6 +274,8 @@ def test_at_the_limit_jobs_are_cut_off_and_what_is_there_is_packed(tree: Path, m
     assert report["missing"] >= 2
     assert {ONE.record_path(stage).as_posix() for stage in ("compile", "hidden-gate")} <= set(packed)
     assert packed[f"logs/time-fp32/{ONE.tail}.log"] == b"hanging\n"
+    noted = {run_state.noted_output(name) for name in contents(tree / "out/state-1-of-1.tar.xz")}
+    assert noted == {name for name in packed if name.startswith("results/")}
     assert not alive("make_record.py")
 
     (tree / "hang").unlink()
