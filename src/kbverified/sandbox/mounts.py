@@ -21,6 +21,7 @@ _FD_LINKS = {
     "stdout": "/proc/self/fd/1",
     "stderr": "/proc/self/fd/2",
 }
+_MOST_FILES = 1 << 18  # in a worker's /tmp: each takes memory too, also an empty one
 _PLAIN = linux.MS_NOSUID | linux.MS_NODEV
 
 
@@ -68,11 +69,14 @@ def enter_new_root(
 def _make_standard_folders(temporary_bytes: int, hide_processes: bool) -> None:
     for name in ("proc", "dev", "tmp", "var", "var/tmp", "etc", "run"):
         os.mkdir(f"{_NEW}/{name}")
-    linux.mount("tmpfs", f"{_NEW}/tmp", "tmpfs", _PLAIN, f"size={temporary_bytes},mode=1777")
+    memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    size = f"size={min(temporary_bytes, memory_bytes // 4)},nr_inodes={_MOST_FILES},mode=1777"
+    linux.mount("tmpfs", f"{_NEW}/tmp", "tmpfs", _PLAIN, size)
     linux.mount(f"{_NEW}/tmp", f"{_NEW}/var/tmp", None, linux.MS_BIND)
     linux.mount("tmpfs", f"{_NEW}/dev", "tmpfs", linux.MS_NOSUID, "size=1m,mode=0755")
     os.mkdir(f"{_NEW}/dev/shm")
-    linux.mount("tmpfs", f"{_NEW}/dev/shm", "tmpfs", _PLAIN, f"size={max(temporary_bytes // 4, 1 << 20)},mode=1777")
+    size = f"size={min(temporary_bytes, memory_bytes // 4) // 4},nr_inodes={_MOST_FILES},mode=1777"
+    linux.mount("tmpfs", f"{_NEW}/dev/shm", "tmpfs", _PLAIN, size)
     linux.mount(
         "proc",
         f"{_NEW}/proc",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,8 +47,11 @@ class Limits:
     """CPU seconds: SIGXCPU at the limit, SIGKILL five seconds later."""
     file_size_bytes: int | None = 8 << 30
     """Longest file that may be written."""
-    processes: int | None = 1024
-    """Processes and threads of the whole family. Not enforced by the kernel for a worker that runs as root."""
+    processes: int | None = field(default_factory=lambda: max(1024, 16 * (os.cpu_count() or 1)))
+    """Processes and threads of the whole family; many libraries start a thread for each core.
+
+    Not enforced by the kernel for a worker that runs as root.
+    """
     open_files: int | None = 4096
     core: int = 0
     """Size of core files in bytes."""
@@ -56,7 +60,10 @@ class Limits:
     output_bytes: int = WORKER_OUTPUT_LIMIT_BYTES
     """What the family may print before it is killed."""
     temporary_bytes: int = 4 << 30
-    """Size of the private /tmp; /dev/shm gets a quarter of it. Only where the worker has mounts of its own."""
+    """Size of the private /tmp, in memory: at most a quarter of the machine's. /dev/shm gets a quarter of it.
+
+    Only where the worker has mounts of its own.
+    """
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ import pytest
 
 from kbverified.sandbox import ChannelClosed, Limits, SandboxError, SpawnRequest, reachable_level, reclaim, spawn
 
+SOURCES = str(Path(kbverified.__file__).parents[1])  # a worker knows only what its environment says
 BOOT = "from kbverified.sandbox import Channel; channel = Channel.from_environment(); "
 
 
 def start(code: str, level: str = "auto", **settings):
-    return spawn(SpawnRequest([sys.executable, "-c", code], level, **settings))  # type: ignore[arg-type]
+    return spawn(SpawnRequest([sys.executable, "-c", code], level, env={"PYTHONPATH": SOURCES}, **settings))  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=["auto", "none"])
