@@ -6,57 +6,51 @@ selected problem times its number of samples, whether or not they have been gene
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Protocol
+from typing import Literal
 
 from kbverified.config import ConfigError, Selection
-from kbverified.keys import PROBLEM_PATTERN, SAMPLE_PATTERN, CandidateKey, ProblemKey
-
-
-class GeneratorRow(Protocol):
-    """What selection needs to know of a row of the generators table."""
-
-    @property
-    def generator(self) -> str: ...
-    @property
-    def origin(self) -> str: ...
-    @property
-    def samples(self) -> int | None: ...
+from kbverified.generators import GeneratorSpec, discover_candidates
+from kbverified.keys import PROBLEM_PATTERN, CandidateKey, ProblemKey
 
 
 @dataclass(frozen=True)
 class Selected:
-    """The keys of one run, each list sorted."""
+    """The keys of one run."""
 
     problems: tuple[ProblemKey, ...]
+    """Sorted by suite, level and number."""
     candidates: dict[str, tuple[CandidateKey, ...]]
     """By generator, in the order of the table; never empty."""
 
-    def all_candidates(self) -> list[CandidateKey]:
-        return [key for keys in self.candidates.values() for key in keys]
 
-
-def select(selection: Selection, rows: Iterable[GeneratorRow], root: Path = Path(".")) -> Selected:
+def select(
+    selection: Selection, specs: Iterable[GeneratorSpec], device: Literal["cuda", "cpu"], root: Path = Path(".")
+) -> Selected:
     """Apply a selection to what lies under root.
 
-    Raises ConfigError where a name in the selection does not exist, where nothing is selected, and where a
-    sample file is named in a way that could be mistaken for another (``00.py`` beside ``0.py``).
+    What was written for another device than the one in use is left out: generators by their ``devices`` column,
+    bundled candidates also one by one. Raises ConfigError where a name in the selection does not exist and where
+    nothing is left, GeneratorError for a sample file whose name is not its number.
     """
     problems = select_problems(selection, root)
-    chosen = _chosen_rows(selection, list(rows))
-    candidates = {row.generator: _candidates(selection, row, problems, root) for row in chosen}
+    chosen = _chosen_specs(selection, list(specs))
+    fitting = [spec for spec in chosen if spec.devices in ("any", device)]
+    candidates = {spec.generator: _candidates(selection, spec, problems, device, root) for spec in fitting}
     empty = [name for name, keys in candidates.items() if not keys]
     # ``all`` takes what is there; a generator that is asked for by name has to be there.
     if len(empty) == len(candidates) or (empty and selection.generators != "all"):
-        places = ", ".join(str(root / "generations" / name) for name in empty)
+        places = ", ".join(str(root / "generations" / name) for name in empty) or "the generators table"
         raise ConfigError(
-            f"selection: no candidate of {', '.join(empty)} is left. Looked for {{suite}}/{{problem}}/{{sample}}.py of "
-            f"{len(problems)} problems (suites {', '.join(selection.suites)}) in {places}. "
-            "Import a run or widen the selection."
+            f"selection: no candidate of {', '.join(empty or [s.generator for s in chosen])} is left for device "
+            f"{device}. Looked for {{suite}}/{{problem}}/{{sample}}.py of {len(problems)} problems (suites "
+            f"{', '.join(selection.suites)}) in {places}. Import a run or widen the selection."
         )
     return Selected(problems, {name: keys for name, keys in candidates.items() if keys})
 
@@ -85,44 +79,38 @@ def select_problems(selection: Selection, root: Path = Path(".")) -> tuple[Probl
     return tuple(sorted(found, key=lambda key: (key.suite, key.level, key.number)))
 
 
-def _chosen_rows(selection: Selection, rows: list[GeneratorRow]) -> list[GeneratorRow]:
+def _chosen_specs(selection: Selection, specs: list[GeneratorSpec]) -> list[GeneratorSpec]:
+    known = {spec.generator for spec in specs}
+    if not known:
+        raise ConfigError("selection.generators: the generators table has no row")
     if selection.generators == "all":
-        if not rows:
-            raise ConfigError("selection.generators: the generators table is empty")
-        return rows
-    known = {row.generator for row in rows}
+        return specs
     if missing := [name for name in selection.generators if name not in known]:
         raise ConfigError(
             f"selection.generators: {', '.join(missing)} not in the generators table, which has "
-            f"{', '.join(sorted(known)) or 'no row'}"
+            f"{', '.join(sorted(known))}"
         )
-    return [row for row in rows if row.generator in selection.generators]
+    return [spec for spec in specs if spec.generator in selection.generators]
 
 
 def _candidates(
-    selection: Selection, row: GeneratorRow, problems: tuple[ProblemKey, ...], root: Path
+    selection: Selection, spec: GeneratorSpec, problems: tuple[ProblemKey, ...], device: str, root: Path
 ) -> tuple[CandidateKey, ...]:
-    if row.origin == "api":
-        numbers = range(row.samples or 1) if selection.samples == "all" else selection.samples
-        return tuple(CandidateKey(row.generator, p.suite, p.problem, n) for p in problems for n in sorted(numbers))
-    return tuple(
-        CandidateKey(row.generator, problem.suite, problem.problem, number)
-        for problem in problems
-        for number in _sample_numbers(root / "generations" / row.generator / problem.suite / problem.problem)
-        if selection.samples == "all" or number in selection.samples
-    )
+    keys = [
+        key
+        for suite, of_suite in groupby(problems, key=lambda problem: problem.suite)
+        for key in discover_candidates(root, spec, suite, [problem.problem for problem in of_suite])
+        if selection.samples == "all" or key.sample in selection.samples
+    ]
+    if spec.origin == "bundled":
+        keys = [key for key in keys if _written_for(key, root) in ("any", device)]
+    return tuple(keys)
 
 
-def _sample_numbers(folder: Path) -> list[int]:
+def _written_for(key: CandidateKey, root: Path) -> str:
+    """The device that a bundled candidate's metadata names; any where it names none."""
     try:
-        names = [name.removesuffix(".py") for name in os.listdir(folder) if name.endswith(".py")]
-    except FileNotFoundError:
-        return []
-    numbers = []
-    for name in names:
-        if not re.fullmatch(SAMPLE_PATTERN, name) or str(int(name)) != name:
-            raise ConfigError(
-                f"{folder / name}.py: a sample file is named by its number without leading zeros (0.py, 1.py, ...)"
-            )
-        numbers.append(int(name))
-    return sorted(numbers)
+        metadata = json.loads(key.metadata_path(root).read_bytes())
+        return str(metadata["settings"]["devices"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "any"

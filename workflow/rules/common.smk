@@ -33,7 +33,6 @@ try:
     SETTINGS = read_settings(config, [os.path.relpath(path) for path in workflow.configfiles])
     GENERATORS_TSV = Path(SETTINGS.generators_tsv)
     ROWS = read_generators(GENERATORS_TSV)
-    SELECTED = select(SETTINGS.selection, ROWS)
     if SETTINGS.device == "auto" and not workflow.local_exec:
         raise ConfigError(
             "device: auto looks at the machine that plans the run. With a cluster executor write device: cuda or cpu."
@@ -43,14 +42,13 @@ try:
         SETTINGS.device,
         check=workflow.is_main_process and workflow.local_exec and not workflow.dryrun,
     )
+    SELECTED = select(SETTINGS.selection, ROWS, DEVICE)
 except (ConfigError, OSError, ValueError) as error:
     raise WorkflowError(str(error)) from None
 
 # The one switch that gets past update() in generate.smk: it would delete paid and edited samples.
 if "--delete-all-output" in sys.argv and any(row.origin == "api" for row in ROWS):
-    raise WorkflowError(
-        "--delete-all-output would delete generated candidates as well. Delete results/ instead."
-    )
+    raise WorkflowError("--delete-all-output would delete generated candidates as well. Delete results/ instead.")
 
 SPECS = {row.generator: row for row in ROWS}
 AUDITS = [str(key.record_path()) for key in SELECTED.problems]
