@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import kbverified
 from kbverified.sandbox import ChannelClosed, Limits, SandboxError, SpawnRequest, reachable_level, reclaim, spawn
 
 SOURCES = str(Path(kbverified.__file__).parents[1])  # a worker knows only what its environment says
