@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import hashlib
 import http.server
 import json
@@ -447,12 +448,22 @@ def test_stored_answers_are_read_only_and_checked(api: Endpoint, tmp_path: Path)
     assert len(api.requests) == 1
 
 
-def test_nothing_is_asked_for_that_cannot_be_kept(api: Endpoint, tmp_path: Path, command, capsys) -> None:
-    blocked = tmp_path / "generations/gen/responses"
-    blocked.parent.mkdir(parents=True)
-    blocked.write_text("a file where a folder should be")
+def test_nothing_is_asked_for_that_cannot_be_kept(api: Endpoint, tmp_path: Path, command, monkeypatch, capsys) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
     assert command() == 75
-    assert str(blocked) in capsys.readouterr().err
+    assert "No space left" in capsys.readouterr().err
+    assert api.requests == []
+    assert not [path for path in (tmp_path / "generations").rglob("*") if path.is_file()]
+    monkeypatch.undo()
+    (tmp_path / "generations/gen/responses").rmdir()
+    (tmp_path / "generations/gen/responses").write_text("a file where a folder should be")
+    monkeypatch.setenv("KBV_TEST_URL", api.url)
+    monkeypatch.setenv("KBV_TEST_KEY", SECRET)
+    assert command() == 75
+    assert "generations/gen/responses" in capsys.readouterr().err
     assert api.requests == []
 
 
