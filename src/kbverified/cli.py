@@ -22,7 +22,7 @@ MODULES = {
     "generate": "kbverified.generators",
     "leaderboard": "kbverified.leaderboard",
     "device-run": "kbverified.device_run",
-    "merge-records": "kbverified.archive",
+    "merge-records": "kbverified.merge_records",
 }
 
 

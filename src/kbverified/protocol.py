@@ -60,6 +60,9 @@ TIMING_ROUNDS_MIN = 4
 # An output of a timed launch is compared with the reference, loosely, since TF32 may be on: relative rms error.
 # TF32 keeps 10 mantissa bits, so an honest answer lies orders of magnitude below this.
 TIMED_OUTPUT_RMS_LIMIT = 0.05
+# A candidate further off than this under the original inputs is right at no tolerance that anyone would set: it is
+# not timed.
+TIMING_WORTHLESS_TOLERANCE = 0.1
 # The baseline alone beforehand and the baseline beside the candidate: more than this apart is marked.
 BASELINE_DISTURBED_RATIO = 0.02
 
@@ -91,6 +94,7 @@ _TIMING = (
     "TIMING_ROUNDS_MIN",
     "BASELINE_DISTURBED_RATIO",
     "TIMED_OUTPUT_RMS_LIMIT",
+    "TIMING_WORTHLESS_TOLERANCE",
 )
 STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
     "audit-problem": (
@@ -113,7 +117,7 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
     ),
     "time-fp32": (*_WORKER, *_INPUTS, *_TIMING, "POISON_AMPLITUDE"),
     "time-tf32": (*_WORKER, *_INPUTS, *_TIMING, "POISON_AMPLITUDE"),
-    "memory": (*_WORKER, *_INPUTS, "POISON_AMPLITUDE"),
+    "memory": (*_WORKER, *_INPUTS, "POISON_AMPLITUDE", "TIMING_WORTHLESS_TOLERANCE"),
 }
 """Which constants shape the record of which stage."""
 

@@ -113,9 +113,24 @@ def _skip_reason(
     if stage == "time-tf32" and settings.dtype == "bf16":
         return "TF32 has no effect on bf16"
     if gate_path is not None:
-        gate = records.read(gate_path, GateRecord)
-        if gate.verdict != "pass":
-            return gate.reason or f"hidden-gate: {gate.verdict}"
+        return _gate_reason(records.read(gate_path, GateRecord))
+    return None
+
+
+def _gate_reason(gate: GateRecord) -> str | None:
+    """Whether there is anything worth measuring: the original inputs decide.
+
+    A candidate that is right under them and fails under a hidden distribution has a standard verdict of pass, and
+    the arms that use the standard verdict need its time.
+    """
+    if gate.status == "skipped":
+        return gate.reason
+    original = [t for t in gate.trials if t.distribution == protocol.STANDARD_DISTRIBUTION]
+    if gate.verdict != "pass" and (not original or any(t.failure is not None for t in original)):
+        return f"hidden-gate: {gate.verdict}"
+    worst = max((t.critical_tolerance for t in original if t.critical_tolerance is not None), default=None)
+    if worst is not None and worst > protocol.TIMING_WORTHLESS_TOLERANCE:
+        return f"hidden-gate: wrong_value (critical tolerance {worst:.2g} under the original inputs)"
     return None
 
 
@@ -136,6 +151,7 @@ def _run(
     from kbverified.compilation import directory as directories
     from kbverified.compilation import toolchain
     from kbverified.judge.stage import Job
+    from kbverified.sandbox import reclaim
 
     mode = settings.gate_mode if stage == "hidden-gate" else TIMING_MODE.get(stage, "default")
     folder = directories.build_directory(settings.build_root, sha, toolchain.find(settings.arch))
@@ -149,6 +165,8 @@ def _run(
             fields = _stage_module(stage).run(job)
         finally:
             job.end()
+            if writable:
+                reclaim(folder)
     device = job.device.info() if job.device is not None else None
     level = job.parties[0].level if job.parties else None
     return fields, device, level, mode
@@ -162,13 +180,10 @@ def _unlocked(folder: Path) -> Any:
 
 
 def _stage_module(stage: str) -> Any:
-    if stage == "hidden-gate":
-        from kbverified.judge import gate as module
-    elif stage == "memory":
-        from kbverified.judge import memory as module
-    else:
-        from kbverified.judge import timing as module
-    return module
+    import importlib
+
+    name = {"hidden-gate": "gate", "memory": "memory"}.get(stage, "timing")
+    return importlib.import_module(f"kbverified.judge.{name}")
 
 
 def _name_and_level(problem: Path) -> tuple[str, int]:
@@ -186,39 +201,12 @@ def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord
 
     Raises InfrastructureFault where there is no device, OSError where the record cannot be written.
     """
-    from kbverified import lease, precision
-    from kbverified.judge.party import InfrastructureFault
+    from kbverified.judge import audit
 
     clock = Clock()
     name, level = _name_and_level(problem)
-    fields: dict[str, Any] = {}
-    import torch
-
-    torch.set_grad_enabled(False)
-    try:
-        held = lease.acquire(settings.device)
-    except (lease.NoDevice, TimeoutError) as error:
-        raise InfrastructureFault(str(error)) from error
-    with held:
-        import os
-
-        if held.gpu is not None:
-            os.environ["CUDA_VISIBLE_DEVICES"] = held.gpu.uuid
-        from kbverified.devices import open_device
-        from kbverified.judge import audit
-
-        device = open_device(settings.device)
-        precision.set_mode(protocol.GATE_MODE)
-        if settings.threads:
-            torch.set_num_threads(settings.threads)
-        try:
-            fields = audit.audit(problem, device)
-        except Exception as error:  # a problem's own code may raise anything: the record says what
-            if device.is_out_of_memory(error):
-                raise InfrastructureFault(f"{problem}: {error}") from error
-            fields = {"usable": False, "detail": f"{type(error).__name__}: {error}"[:2000]}
-        info = device.info()
-    provenance = clock.provenance("audit-problem", file_sha256(problem), device=info, mode=protocol.GATE_MODE)
+    fields, device = audit.run(problem, settings)
+    provenance = clock.provenance("audit-problem", file_sha256(problem), device=device, mode=protocol.GATE_MODE)
     record = ProblemRecord(provenance=provenance, status="ok", name=name, level=level, **fields)
     records.write(out, record)
     return record

@@ -51,7 +51,14 @@ class Bootstrap:
     def serve(self) -> None:
         """Answer until the judge says exit or goes away."""
         import torch
+        import torch.utils.cpp_extension
 
+        from kbverified import codec, distributions, layout, precision
+        from kbverified.devices import prepare
+
+        # Everything that a launch will need is imported now, before a device is held for it.
+        del codec, distributions, layout, precision
+        prepare(os.environ.pop("KBV_DEVICE"))
         torch.set_grad_enabled(False)
         self.channel.send({"ready": os.getpid()})
         while True:

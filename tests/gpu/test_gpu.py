@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from chain import ROOT, Bench, Item, bundled, expected_verdict, verdict
+from chain import Bench, Item, bundled, expected_verdict, verdict
 
 from kbverified.lease import visible_gpus
+
+DISHONEST = bundled("bundled-dishonest", ("any", "cuda"))
+HONEST = bundled("bundled-gpu", ("cuda",)) + bundled("bundled-honest", ("any",))
 
 pytestmark = pytest.mark.skipif(not visible_gpus(), reason="no GPU is visible")
 
@@ -24,47 +27,7 @@ def bench(tmp_path_factory):
     return Bench(Path(named) if named else tmp_path_factory.mktemp("gpu"))
 
 
-@pytest.fixture(scope="session")
-def gate_records(bench):
-    """Dishonest candidates need the gate alone; they run side by side."""
-    return bench.chains(bundled("bundled-dishonest", ("any", "cuda")), ("compile", "hidden-gate"))
-
-
-@pytest.fixture(scope="session")
-def full_records(bench):
-    items = bundled("bundled-gpu", ("cuda",)) + bundled("bundled-honest", ("any",))
-    return bench.chains(items)
-
-
-def made(tmp_path: Path, problem: str, candidate: str) -> Item:
-    """A problem and a candidate from text, in the places that paths promise."""
-    problem_path = tmp_path / "problems" / "made" / "level1_1.py"
-    candidate_path = tmp_path / "generations" / "made" / "made" / "level1_1" / "0.py"
-    for path, text in ((problem_path, problem), (candidate_path, candidate)):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return Item(candidate_path, problem_path)
-
-
-@pytest.mark.parametrize("item", bundled("bundled-dishonest", ("any", "cuda")), ids=lambda item: item.name)
-def test_a_dishonest_candidate_gets_the_verdict_its_file_names(gate_records, item):
-    records = gate_records[item.name]
-    assert isinstance(records, dict), records
-    assert verdict(records) == expected_verdict(item), json.dumps(records["hidden-gate"])[-2000:]
-
-
-@pytest.mark.parametrize(
-    "item", bundled("bundled-gpu", ("cuda",)) + bundled("bundled-honest", ("any",)), ids=lambda item: item.name
-)
-def test_an_honest_candidate_passes_every_stage(full_records, item):
-    records = full_records[item.name]
-    assert isinstance(records, dict), records
-    assert verdict(records) == "pass", json.dumps(records["hidden-gate"])[-2000:]
-    for stage in ("time-fp32", "time-tf32", "memory"):
-        assert records[stage]["verdict"] == "pass", json.dumps(records[stage])[-2000:]
-    assert records["hidden-gate"]["provenance"]["sandbox"] == ("full" if os.getuid() == 0 else "user")
-
-
+# --- candidates made for one question each ------------------------------------------------------------------------
 SAME = """import torch
 import torch.nn as nn
 class {name}(nn.Module):
@@ -77,22 +40,6 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-
-
-def test_a_copy_of_the_reference_is_as_fast_as_the_reference(bench, tmp_path):
-    """A/A: the ratio of medians of two identical modules, in both modes."""
-    item = made(tmp_path, SAME.format(name="Model") + INPUTS.format(n=4096), SAME.format(name="ModelNew"))
-    records = bench.chain(item)
-    medians = {}
-    for stage in ("time-fp32", "time-tf32"):
-        rounds = records[stage]["rounds"]
-        sides = [statistics.median(t for r in rounds for t in r[side]) for side in ("baseline_ms", "candidate_ms")]
-        medians[stage] = sides[1]
-        assert sides[0] / sides[1] == pytest.approx(1.0, abs=0.03), rounds
-    # The matmul dominates: TF32 has to show, or the mode was not set.
-    assert medians["time-fp32"] > 2 * medians["time-tf32"]
-
-
 RAW = """import torch
 import torch.nn as nn
 from cuda.bindings import driver
@@ -102,36 +49,18 @@ class ModelNew(nn.Module):
         assert error == driver.CUresult.CUDA_SUCCESS
         return torch.nn.functional.gelu(a @ b)
 """
-
-
-def test_memory_beside_the_allocator_is_seen(bench, tmp_path):
-    item = made(tmp_path / "raw", SAME.format(name="Model") + INPUTS.format(n=1024), RAW)
-    memory = bench.chain(item)["memory"]
-    assert memory["verdict"] == "pass", memory
-    extra = memory["candidate"]["device_above_bytes"] - memory["baseline"]["device_above_bytes"]
-    assert extra >= 1 << 30
-    assert memory["candidate"]["allocator_peak_bytes"] < 1 << 30
-
-
 BIG = """import torch
 import torch.nn as nn
 class {name}(nn.Module):
     def forward(self, x):
         return torch.relu(x)
 """
-
-
-def test_the_judge_keeps_to_its_memory(bench, tmp_path):
-    """At most the reference's own peak plus 1.2 x (inputs + outputs) + 1 GiB, on 4 GiB in and 4 GiB out."""
-    inputs = "\ndef get_inputs():\n    return [torch.randn(1 << 30)]\ndef get_init_inputs():\n    return []\n"
-    item = made(tmp_path / "big", BIG.format(name="Model") + inputs, BIG.format(name="ModelNew"))
-    gate = bench.chain(item, ("compile", "hidden-gate"))["hidden-gate"]
-    audit = json.loads(bench.audit(item.problem).read_text())
-    assert gate["verdict"] == "pass", gate
-    allowed = audit["reference_peak_bytes"] + 1.2 * (audit["input_bytes"] + audit["output_bytes"]) + (1 << 30)
-    assert 0 < gate["judge_peak_bytes"] <= allowed
-
-
+BIG_INPUTS = """
+def get_inputs():
+    return [torch.randn(1 << 30)]
+def get_init_inputs():
+    return []
+"""
 TF32_SETTER = """import torch
 import torch.nn as nn
 torch.backends.cuda.matmul.allow_tf32 = True
@@ -139,9 +68,85 @@ class ModelNew(nn.Module):
     def forward(self, a, b):
         return torch.nn.functional.gelu(a @ b)
 """
+MADE = {
+    "same": (SAME.format(name="Model") + INPUTS.format(n=4096), SAME.format(name="ModelNew")),
+    "raw": (SAME.format(name="Model") + INPUTS.format(n=1024), RAW),
+    "big": (BIG.format(name="Model") + BIG_INPUTS, BIG.format(name="ModelNew")),
+    "flags": (SAME.format(name="Model") + INPUTS.format(n=2048), TF32_SETTER),
+}
 
 
-def test_a_candidate_that_sets_tf32_itself_is_seen(bench, tmp_path):
-    item = made(tmp_path / "flags", SAME.format(name="Model") + INPUTS.format(n=2048), TF32_SETTER)
-    records = bench.chain(item, ("compile", "hidden-gate", "time-fp32"))
-    assert records["time-fp32"]["flags_after"]["matmul_tf32"] is True
+def write_made(folder: Path, name: str) -> Item:
+    """A problem and a candidate from text, in the places that paths promise."""
+    problem, candidate = MADE[name]
+    item = Item(
+        folder / "generations" / f"made-{name}" / name / "level1_1" / "0.py",
+        folder / "problems" / name / "level1_1.py",
+    )
+    for path, text in ((item.problem, problem), (item.candidate, candidate)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return item
+
+
+@pytest.fixture(scope="session")
+def records(bench, tmp_path_factory):
+    """Everything at once: while one candidate holds the device, others import torch or compile."""
+    folder = tmp_path_factory.mktemp("made")
+    made = [write_made(folder, name) for name in MADE]
+    gates = {item.name: ("compile", "hidden-gate") for item in DISHONEST}
+    return bench.chains([*HONEST, *made, *DISHONEST], gates)
+
+
+def of(records, name: str, stage: str | None = None):
+    found = records[name]
+    assert isinstance(found, dict), found
+    return found[stage] if stage else found
+
+
+@pytest.mark.parametrize("item", DISHONEST, ids=lambda item: item.name)
+def test_a_dishonest_candidate_gets_the_verdict_its_file_names(records, item):
+    found = of(records, item.name)
+    assert verdict(found) == expected_verdict(item), json.dumps(found["hidden-gate"])[-2000:]
+
+
+@pytest.mark.parametrize("item", HONEST, ids=lambda item: item.name)
+def test_an_honest_candidate_passes_every_stage(records, item):
+    found = of(records, item.name)
+    assert verdict(found) == "pass", json.dumps(found["hidden-gate"])[-2000:]
+    for stage in ("time-fp32", "time-tf32", "memory"):
+        assert found[stage]["verdict"] == "pass", json.dumps(found[stage])[-2000:]
+    assert found["hidden-gate"]["provenance"]["sandbox"] == ("full" if os.getuid() == 0 else "user")
+
+
+def test_a_copy_of_the_reference_is_as_fast_as_the_reference(records):
+    """A/A: the ratio of medians of two identical modules, in both modes."""
+    medians = {}
+    for stage in ("time-fp32", "time-tf32"):
+        rounds = of(records, "made-same/level1_1/0", stage)["rounds"]
+        sides = [statistics.median(t for r in rounds for t in r[side]) for side in ("baseline_ms", "candidate_ms")]
+        medians[stage] = sides[1]
+        assert sides[0] / sides[1] == pytest.approx(1.0, abs=0.03), rounds
+    # The matmul dominates: TF32 has to show, or the mode was not set.
+    assert medians["time-fp32"] > 2 * medians["time-tf32"]
+
+
+def test_memory_beside_the_allocator_is_seen(records):
+    memory = of(records, "made-raw/level1_1/0", "memory")
+    assert memory["verdict"] == "pass", memory
+    extra = memory["candidate"]["device_above_bytes"] - memory["baseline"]["device_above_bytes"]
+    assert extra >= 1 << 30
+    assert memory["candidate"]["allocator_peak_bytes"] < 1 << 30
+
+
+def test_the_judge_keeps_to_its_memory(records, bench):
+    """At most the reference's own peak plus 1.2 x (inputs + outputs) + 1 GiB, on 4 GiB in and 4 GiB out."""
+    gate = of(records, "made-big/level1_1/0", "hidden-gate")
+    audit = json.loads((bench.out / "problems" / "big" / "level1_1.json").read_text())
+    assert gate["verdict"] == "pass", gate
+    allowed = audit["reference_peak_bytes"] + 1.2 * (audit["input_bytes"] + audit["output_bytes"]) + (1 << 30)
+    assert audit["input_bytes"] < gate["judge_peak_bytes"] <= allowed
+
+
+def test_a_candidate_that_sets_tf32_itself_is_seen(records):
+    assert of(records, "made-flags/level1_1/0", "time-fp32")["flags_after"]["matmul_tf32"] is True

@@ -22,3 +22,12 @@ def open_device(kind: str) -> Device:
 
         return CudaDevice()
     raise ValueError(f"device {kind!r} is neither cuda nor cpu")
+
+
+def prepare(kind: str) -> None:
+    """Import what opening a device will need, before a device is held."""
+    import importlib
+
+    importlib.import_module(f"kbverified.devices.{kind}")
+    if kind == "cuda":
+        importlib.import_module("cuda.bindings.driver")

@@ -5,43 +5,67 @@ Seeds are fixed here, so that an audit repeats exactly; a trial's seeds never ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from kbverified import layout
+from kbverified import layout, precision
 from kbverified.correctness import Comparison, combine, compare
+from kbverified.devices import open_device, prepare
 from kbverified.devices.base import Device
-from kbverified.distributions import Inputs, draw
+from kbverified.distributions import Inputs
+from kbverified.judge.party import InfrastructureFault, Settings
 from kbverified.judge.reference import Reference
+from kbverified.judge.stage import leased
 from kbverified.protocol import (
     AUDIT_SEEDS,
     AUDIT_WEIGHT_SEEDS,
     DEGENERATE_MAX_ABS,
     DISTRIBUTIONS,
+    GATE_MODE,
     NON_DISCRIMINATING_TAU,
     STANDARD_DISTRIBUTION,
 )
-from kbverified.records import DistributionAudit, TensorSpec
+from kbverified.records import DeviceInfo, DistributionAudit, TensorSpec
 
 
-@dataclass
-class Findings:
-    """Fields of a ProblemRecord as they are found."""
+def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo]:
+    """Audit one problem file; (fields of its record, device). A broken problem's fields say so.
 
-    fields: dict[str, Any] = field(default_factory=dict)
-    distributions: list[DistributionAudit] = field(default_factory=list)
+    Raises InfrastructureFault where there is no device or it is too small.
+    """
+    torch.set_grad_enabled(False)
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    prepare(settings.device)
+    try:
+        reference = Reference(problem)
+    except Exception as error:  # a problem's own code may raise anything; the record says what
+        reference, fields = None, _broken(error)
+    with leased(settings.device):
+        device = open_device(settings.device)
+        precision.set_mode(GATE_MODE)
+        if reference is not None:
+            try:
+                fields = audit(reference, device)
+            except Exception as error:
+                if device.is_out_of_memory(error):
+                    raise InfrastructureFault(f"{problem}: {error}") from error
+                fields = _broken(error)
+        return fields, device.info()
 
 
-def audit(path: Path, device: Device) -> dict[str, Any]:
+def _broken(error: Exception) -> dict[str, Any]:
+    return {"usable": False, "detail": f"{type(error).__name__}: {error}"[:2000]}
+
+
+def audit(reference: Reference, device: Device) -> dict[str, Any]:
     """Audit one problem; returns the fields of its record that the audit decides.
 
-    Raises problems.ProblemError, codec.CodecError, or whatever the reference raises under the original inputs:
-    the problem is then unusable.
+    Raises codec.CodecError, or whatever the reference raises under the original inputs: the problem is then unusable.
     """
-    reference = Reference(path, device)
+    reference.place(device)
     found = _sizes(reference, device)
     rows = [_one_distribution(reference, device, name) for name in DISTRIBUTIONS]
     largest = [row.max_abs for row in rows if row.applicable and row.max_abs is not None]
@@ -60,13 +84,9 @@ def audit(path: Path, device: Device) -> dict[str, Any]:
     }
 
 
-def _draw(reference: Reference, device: Device, distribution: str, seed: int) -> Inputs:
-    return draw(reference.problem.get_inputs, distribution, seed, device.torch_device, reference.dtype)
-
-
 def _sizes(reference: Reference, device: Device) -> dict[str, Any]:
     """Shapes, bytes, FLOPs and the reference's peak memory, from one forward on the original inputs."""
-    inputs = _draw(reference, device, STANDARD_DISTRIBUTION, 0)
+    inputs = reference.draw(STANDARD_DISTRIBUTION, 0)
     device.release_cached()
     device.reset_peak()
     result = reference.forward(inputs)
@@ -114,13 +134,13 @@ def _flops(reference: Reference, inputs: Inputs) -> int | None:
 def _one_distribution(reference: Reference, device: Device, name: str) -> DistributionAudit:
     """Run all seeds under one law and compare the first output with every answer that computes nothing."""
     try:
-        inputs = _draw(reference, device, name, 0)
+        inputs = reference.draw(name, 0)
         base = [t.detach() for t in layout.leaves(reference.forward(inputs))]
         trivial = _trivial(base, inputs)
         del inputs
         replays = []
         for seed in range(1, AUDIT_SEEDS):
-            other = layout.leaves(reference.forward(_draw(reference, device, name, seed)))
+            other = layout.leaves(reference.forward(reference.draw(name, seed)))
             replays.append(combine([compare(a, b) for a, b in zip(other, base, strict=True)]))
             del other
     except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError) as error:
@@ -170,10 +190,11 @@ def _constant(value: float, like: torch.Tensor) -> torch.Tensor:
 def _still_degenerate(reference: Reference, device: Device) -> bool:
     """Whether the output stays at zero under other weights and all seeds and laws as well."""
     for weight_seed in AUDIT_WEIGHT_SEEDS:
-        reference.model = reference.build(weight_seed)
+        reference.model = reference.construct(weight_seed)
+        reference.place(device)
         for name in DISTRIBUTIONS:
             for seed in range(AUDIT_SEEDS):
-                outputs = layout.leaves(reference.forward(_draw(reference, device, name, seed)))
+                outputs = layout.leaves(reference.forward(reference.draw(name, seed)))
                 if any(t.numel() and t.abs().amax().item() > DEGENERATE_MAX_ABS for t in outputs):
                     return False
     return True

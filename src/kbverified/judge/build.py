@@ -15,6 +15,7 @@ from kbverified.compilation import precompiled, toolchain
 from kbverified.judge.party import CandidateFailure, Settings, start_process
 from kbverified.protocol import WEIGHT_SEED
 from kbverified.records import Build, ProblemRecord
+from kbverified.sandbox import reclaim
 
 _ASKS_FOR_EXTENSION = ("cpp_extension", "load_inline")
 _BUILDS_AT_FIRST_LAUNCH = ("triton", "torch.compile", "cutlass", "cute", "tilelang", "cupy", "numba")
@@ -51,7 +52,7 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
 def _build(
     candidate: Path, audit: ProblemRecord, settings: Settings, build: Path, header: Path | None
 ) -> dict[str, Any]:
-    party = start_process(candidate, "ModelNew", settings, build, writable=True, name="compile")
+    party = start_process(candidate, "ModelNew", settings, "compile", build, writable=True)
     message = {
         "do": "start",
         "dry_run": True,
@@ -74,6 +75,7 @@ def _build(
         outcome = _judge_failure(failure, settings.device)
     finally:
         party.close()
+        reclaim(build)
     builds = _builds(party.builds)
     return {**outcome, "builds": builds, "output_tail": party.worker.output_tail()}
 

@@ -12,42 +12,43 @@ from typing import Any
 
 from kbverified import layout
 from kbverified.correctness import combine, compare
-from kbverified.distributions import draw
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.flags import flag_state, flags_now
 from kbverified.judge.inputs import needed_bytes, secret_seed
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
-from kbverified.judge.reference import DigestedReference, Reference
+from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
-from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION, WEIGHT_SEED
+from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION
 from kbverified.records import TrialResult
 
 
 def run(job: Job) -> dict[str, Any]:
     """Run the gate for one job; returns the fields of its record. Raises InfrastructureFault."""
     party = job.party
+    reference = Reference(job.problem, job.settings.dtype)
+    digests = reference.digests()
     with job.on_device() as device:
-        _preflight(job)
         device.reset_peak()
-        init_inputs = job.audit.init_inputs
+        _preflight(job)
         try:
-            started = job.model(party, init_inputs, WEIGHT_SEED, digests=True)
+            started = job.await_model(party)
         except CandidateFailure as failure:
-            return _failed(job.blame(failure, init_inputs), party)
-        reference = DigestedReference(job.problem, device, job.settings.dtype)
+            return _failed(job.blame(failure), party)
+        reference.place(device)
         try:
             trials, failure = _trials(job, party, reference)
         except MemoryError as error:
             raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
+        flags_after = flags_now(party) if failure is None else None
         if failure is not None:
-            failure = job.blame(failure, init_inputs)
+            failure = job.blame(failure)
         return {
             "verdict": failure.verdict if failure else "pass",
             "detail": failure.detail if failure else None,
             "trials": tuple(trials),
-            "weights_match": layout.weights_match(started.get("weights", []), reference.digests),
+            "weights_match": layout.weights_match(started.get("weights", []), digests),
             "flags_before": flag_state(party.flags),
-            "flags_after": flags_now(party) if failure is None else None,
+            "flags_after": flags_after,
             "judge_peak_bytes": device.peak_bytes(),
             "output_tail": party.worker.output_tail(),
         }
@@ -93,12 +94,10 @@ def _trials(job: Job, party: Party, reference: Reference) -> tuple[list[TrialRes
 
 
 def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> TrialResult:
-    device = job.device
     seed = secret_seed()
-    get_inputs = reference.problem.get_inputs
-    exchange = Exchange(device, party, job.audit, job.settings.dtype)
+    exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
     try:
-        inputs = draw(get_inputs, name, seed, device.torch_device, job.settings.dtype)
+        inputs = reference.draw(name, seed)
         exchange.offer(inputs)
         del inputs
         # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
@@ -106,7 +105,7 @@ def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> Trial
         job.builds_in_gate = False
         answers = exchange.take()
         exchange.release_outputs()
-        inputs = draw(get_inputs, name, seed, device.torch_device, job.settings.dtype)
+        inputs = reference.draw(name, seed)
         if not exchange.inputs_unchanged(inputs):
             raise CandidateFailure("mutates_input", f"an input was changed by the launch under {name}")
     finally:

@@ -10,56 +10,46 @@ import threading
 import time
 from typing import Any
 
+from kbverified import problems
 from kbverified.devices.cpu import reset_resident_peak, resident_bytes, resident_peak_bytes
 from kbverified.distributions import draw
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.inputs import secret_seed
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
 from kbverified.judge.stage import Job
-from kbverified.protocol import FORWARD_SEED, STANDARD_DISTRIBUTION, WEIGHT_SEED
+from kbverified.protocol import FORWARD_SEED, STANDARD_DISTRIBUTION
 from kbverified.records import SideMemory
 
 
 def run(job: Job) -> dict[str, Any]:
     """Measure one candidate and its baseline; returns the fields of the record. Raises InfrastructureFault."""
-    candidate, baseline = job.party, job.baseline
+    module = problems.load(job.problem)
     with job.on_device():
-        fields = {"input_bytes": job.audit.input_bytes, "output_bytes": job.audit.output_bytes}
+        fields: dict[str, Any] = {"input_bytes": job.audit.input_bytes, "output_bytes": job.audit.output_bytes}
         try:
-            base = _side(job, baseline)
+            job.await_model(job.baseline)
+            fields["baseline"] = _side(job, job.baseline, module.get_inputs)
         except CandidateFailure as failure:
             raise InfrastructureFault(f"the baseline failed: {failure}") from failure
-        baseline.close()
+        job.baseline.close()
         try:
-            side = _side(job, candidate)
+            job.model(job.party)
+            fields["candidate"] = _side(job, job.party, module.get_inputs)
+            fields["verdict"] = "pass"
         except CandidateFailure as failure:
-            failure = job.blame(failure, job.audit.init_inputs)
-            tail = candidate.worker.output_tail()
-            return {**fields, "verdict": failure.verdict, "detail": failure.detail, "output_tail": tail}
-        return {
-            **fields,
-            "verdict": "pass",
-            "baseline": base,
-            "candidate": side,
-            "output_tail": candidate.worker.output_tail(),
-        }
+            failure = job.blame(failure)
+            fields.update(verdict=failure.verdict, detail=failure.detail)
+        return {**fields, "output_tail": job.party.worker.output_tail()}
 
 
-def _side(job: Job, party: Party) -> SideMemory:
-    from kbverified import problems
-
-    job.model(party, job.audit.init_inputs, WEIGHT_SEED)
+def _side(job: Job, party: Party, get_inputs: Any) -> SideMemory:
     exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
-    module = problems.load(job.problem)
     try:
-        inputs = draw(
-            module.get_inputs, STANDARD_DISTRIBUTION, secret_seed(), job.device.torch_device, job.settings.dtype
-        )
-        exchange.offer(inputs)
-        del inputs
+        where = job.device.torch_device
+        exchange.offer(draw(get_inputs, STANDARD_DISTRIBUTION, secret_seed(), where, job.settings.dtype))
         job.device.release_cached()
         exchange.forward()  # warm: libraries' workspaces and compiled kernels are not what a forward costs
-        return _cpu(job, party) if job.settings.device == "cpu" else _cuda(job, party)
+        return _cpu(party) if job.settings.device == "cpu" else _cuda(job, party)
     except MemoryError as error:
         raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
     finally:
@@ -69,7 +59,7 @@ def _side(job: Job, party: Party) -> SideMemory:
 _MESSAGE = {"do": "memory", "forward_seed": FORWARD_SEED}
 
 
-def _cpu(job: Job, party: Party) -> SideMemory:
+def _cpu(party: Party) -> SideMemory:
     """Peak resident set as the kernel counts it, above what was resident before the launch."""
     pid = party.worker.pid
     fresh = reset_resident_peak(pid)

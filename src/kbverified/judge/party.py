@@ -10,18 +10,24 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from kbverified.records import SandboxLevel
+from kbverified.records import SandboxLevel, Verdict
 from kbverified.sandbox import (
     ChannelClosed,
     ChannelTimeout,
     ChannelViolation,
     Limits,
+    SandboxError,
     SpawnRequest,
     Worker,
     spawn,
 )
+
+PRIVATE_CACHE = Path("/tmp/kbv-cache")
+"""Inside a worker that may not write to a build directory: its caches, gone with it."""
+
+FAILURES = frozenset(get_args(Verdict)) - {"pass"}
 
 AMBIGUOUS = ("crash", "timeout", "out_of_memory")
 """Verdicts that a faulty machine could cause as well: a canary decides."""
@@ -67,37 +73,54 @@ class Party:
     ready: bool = False
     builds: list[dict[str, Any]] = field(default_factory=list)
     flags: dict[str, Any] | None = None
+    _posted: str = ""
 
     @property
     def level(self) -> SandboxLevel:
         return self.worker.level
 
-    def ask(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout_s: float | None = None) -> dict[str, Any]:
-        """Send one message and wait for its reply.
+    def wait_ready(self) -> None:
+        """Wait until the worker has imported what it needs. Raises CandidateFailure, though no candidate ran yet."""
+        if not self.ready:
+            self._receive("import", 60.0 + self.timeout_s)
+            self.ready = True
 
-        Raises CandidateFailure where the reply names a failure, is none, or does not come.
-        """
-        limit = self.timeout_s if timeout_s is None else timeout_s
+    def post(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+        """Send one message; ``reply`` gives its answer. Raises CandidateFailure."""
+        self.wait_ready()
+        self._posted = str(message["do"])
         try:
-            if not self.ready:
-                self.worker.channel.receive(60.0 + limit)
-                self.ready = True
             self.worker.channel.send(message, fds)
-            reply, extra = self.worker.channel.receive(limit)
-        except ChannelTimeout:
-            raise CandidateFailure("timeout", f"no answer to {message['do']!r} within {limit:.0f} s") from None
-        except ChannelViolation as error:
-            raise CandidateFailure("protocol_violation", str(error)) from None
-        except (ChannelClosed, BrokenPipeError, ConnectionResetError):
-            raise self._death(message["do"]) from None
-        for fd in extra:
-            os.close(fd)
+        except (ChannelClosed, ChannelTimeout):
+            raise self._death(self._posted) from None
+
+    def reply(self, timeout_s: float | None = None) -> dict[str, Any]:
+        """The answer to what was posted. Raises CandidateFailure where it names a failure, is none, or is late."""
+        reply = self._receive(self._posted, self.timeout_s if timeout_s is None else timeout_s)
         builds = reply.get("builds")
         if isinstance(builds, list):
             self.builds = [build for build in builds if isinstance(build, dict)]
         if "failure" in reply:
-            raise CandidateFailure(str(reply["failure"]), str(reply.get("detail", ""))[-4000:])
+            raise CandidateFailure(_known_verdict(reply["failure"]), str(reply.get("detail", ""))[-4000:])
         return reply
+
+    def ask(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout_s: float | None = None) -> dict[str, Any]:
+        """Post one message and wait for its reply. Raises CandidateFailure."""
+        self.post(message, fds)
+        return self.reply(timeout_s)
+
+    def _receive(self, during: str, limit_s: float) -> dict[str, Any]:
+        try:
+            message, extra = self.worker.channel.receive(limit_s)
+        except ChannelTimeout:
+            raise CandidateFailure("timeout", f"no answer to {during!r} within {limit_s:.0f} s") from None
+        except ChannelViolation as error:
+            raise CandidateFailure("protocol_violation", str(error)) from None
+        except ChannelClosed:
+            raise self._death(during) from None
+        for fd in extra:
+            os.close(fd)
+        return message
 
     def _death(self, during: str) -> CandidateFailure:
         status = self.worker.wait(5.0)
@@ -105,29 +128,36 @@ class Party:
             return CandidateFailure("output_flood", f"printed more than the limit during {during!r}")
         if status is None:
             return CandidateFailure("crash", f"closed its channel during {during!r}")
-        how = f"signal {status.signal}" if status.signal else f"exit code {status.code}"
-        return CandidateFailure("crash", f"the process ended by {how} during {during!r}")
+        return CandidateFailure("crash", f"the process ended by {status} during {during!r}")
 
     def close(self) -> None:
         self.worker.kill()
 
 
-def start_process(source: Path, class_name: str, settings: Settings, build: Path, writable: bool, name: str) -> Party:
+def _known_verdict(claim: Any) -> str:
+    """A worker may only accuse itself of failures that there are; anything else is no message of ours."""
+    return claim if isinstance(claim, str) and claim in FAILURES else "protocol_violation"
+
+
+def start_process(
+    source: Path, class_name: str, settings: Settings, name: str, build: Path | None = None, writable: bool = False
+) -> Party:
     """Spawn a worker; it imports torch while the judge does the same. Nothing of the candidate runs yet.
 
+    ``build`` is the candidate's build directory; a baseline or canary gets none, and sees nothing of a candidate's.
     Raises InfrastructureFault where no worker can be started.
     """
     readable = [source.absolute()]
-    if not writable and build.exists():
+    if build is not None and not writable:
         readable.append(build)
     pch = settings.build_root.absolute() / "pch"
-    if pch.exists():
+    if build is not None and pch.exists():
         readable.append(pch)
     request = SpawnRequest(
         argv=[sys.executable, "-P", "-m", "kbverified.worker"],
-        level=settings.sandbox,
+        level=settings.sandbox,  # type: ignore[arg-type]  (argparse knows the choices)
         readable=tuple(readable),
-        writable=(build,) if writable else (),
+        writable=(build,) if build is not None and writable else (),
         env=_environment(settings, build, writable),
         limits=Limits(),
         devices=device_nodes() if settings.device == "cuda" else (),
@@ -135,24 +165,27 @@ def start_process(source: Path, class_name: str, settings: Settings, build: Path
     )
     try:
         worker = spawn(request)
-    except OSError as error:
+    except (OSError, SandboxError) as error:
         raise InfrastructureFault(f"no worker could be started: {error}") from error
     return Party(worker, source.absolute(), class_name, settings.timeout_s, name)
 
 
 def device_nodes() -> tuple[str, ...]:
     """Device files of the NVIDIA driver that are there."""
-    names = [p for p in Path("/dev").glob("nvidia*")]
+    names = list(Path("/dev").glob("nvidia*"))
     found = [str(p) for p in names if not p.is_dir()]
     found += [str(p) for folder in names if folder.is_dir() for p in folder.iterdir()]
     return tuple(sorted(found))
 
 
-def _environment(settings: Settings, build: Path, writable: bool) -> dict[str, str]:
+_PASSED_ON = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+
+
+def _environment(settings: Settings, build: Path | None, writable: bool) -> dict[str, str]:
     from kbverified.compilation import toolchain
 
     tools = toolchain.find(settings.arch)
-    cache = build if writable else Path("/tmp/kbv-cache")
+    cache = build if build is not None and writable else PRIVATE_CACHE
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "/usr/bin:/bin")]),
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path and Path(path).is_dir()),
@@ -163,30 +196,22 @@ def _environment(settings: Settings, build: Path, writable: bool) -> dict[str, s
         "CUDA_CACHE_PATH": str(cache / "nv"),
         "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
         "MAX_JOBS": "2",
+        "KBV_DEVICE": settings.device,
         **tools.environment(),
     }
-    if not writable:
+    if build is not None and not writable:
         environment["KBV_SEALED_CACHE"] = str(build)
-    for name in ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NVIDIA_VISIBLE_DEVICES"):
+    for name in _PASSED_ON:
         if name in os.environ:
             environment[name] = os.environ[name]
     return environment
 
 
-def start_model(
-    party: Party,
-    settings: Settings,
-    mode: str,
-    init_inputs: Any,
-    build: Path,
-    writable: bool,
-    weight_seed: int,
-    gpu_uuid: str | None,
-    digests: bool = False,
-    may_build: bool = False,
+def start_message(
+    party: Party, settings: Settings, mode: str, init_inputs: Any, weight_seed: int, gpu_uuid: str | None
 ) -> dict[str, Any]:
-    """Tell a worker to open its device and construct its model. Raises CandidateFailure."""
-    message = {
+    """What a worker needs to open its device and construct its model."""
+    return {
         "do": "start",
         "device": settings.device,
         "mode": mode,
@@ -195,13 +220,9 @@ def start_model(
         "class": party.class_name,
         "init_inputs": init_inputs,
         "weight_seed": weight_seed,
-        "build_directory": str(build),
-        "build_writable": writable,
+        "build_directory": str(PRIVATE_CACHE / "builds"),
+        "build_writable": True,
         "header": None,
         "threads": settings.threads,
-        "digests": digests,
         "environment": {"CUDA_VISIBLE_DEVICES": gpu_uuid} if gpu_uuid else {},
     }
-    reply = party.ask(message, timeout_s=settings.build_timeout_s if may_build else None)
-    party.flags = reply.get("flags") if isinstance(reply.get("flags"), dict) else None
-    return reply

@@ -9,34 +9,38 @@ import torch
 
 from kbverified import codec, layout, problems
 from kbverified.devices.base import Device
-from kbverified.distributions import DTYPES, Inputs
+from kbverified.distributions import DTYPES, Inputs, draw
 from kbverified.protocol import FORWARD_SEED, WEIGHT_SEED
 
 
 class Reference:
-    """Problem module plus a model on a device.
+    """Problem module plus a model: constructed without a device, then placed on one.
 
-    Raises problems.ProblemError where the module is not a problem, whatever the problem's own code raises.
+    Raises problems.ProblemError where the module is not a problem, and whatever the problem's own code raises.
     """
 
-    def __init__(self, path: Path, device: Device, dtype: str = "fp32", weight_seed: int = WEIGHT_SEED):
-        self.device = device
+    def __init__(self, path: Path, dtype: str = "fp32"):
         self.dtype = dtype
+        self.device: Device | None = None
         self.problem = problems.load(path)
-        torch.manual_seed(weight_seed)
+        torch.manual_seed(WEIGHT_SEED)
         self.init_inputs = self.problem.get_init_inputs()
-        self.model = self.build(weight_seed)
+        self.model = self.construct(WEIGHT_SEED)
 
-    def build(self, weight_seed: int) -> torch.nn.Module:
-        """A model from a weight seed: constructed on the CPU, as KernelBench does, then moved."""
+    def construct(self, weight_seed: int) -> torch.nn.Module:
+        """A model from a weight seed, on the CPU as KernelBench constructs it, in the generator's dtype."""
         torch.manual_seed(weight_seed)
-        model = self.problem.Model(*self.init_inputs)
-        self.digests = layout.state_digests(model) if self.digest_wanted else []
-        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
-        return model.to(device=self.device.torch_device, dtype=dtype)
+        return self.problem.Model(*self.init_inputs)
 
-    digest_wanted = False
-    digests: list[list[Any]] = []  # noqa: RUF012  (set by build)
+    def place(self, device: Device) -> None:
+        """Move the model to a device; its weights' digests are taken before (for ``weights_differ``)."""
+        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
+        self.model = self.model.to(device=device.torch_device, dtype=dtype)
+        self.device = device
+
+    def digests(self) -> list[list[Any]]:
+        """Of the weights as constructed: before ``place``."""
+        return layout.state_digests(self.model)
 
     def encoded_init_inputs(self) -> Any:
         """The constructor's arguments as they cross to a worker. Raises codec.CodecError for tensors."""
@@ -46,8 +50,14 @@ class Reference:
             raise codec.CodecError("get_init_inputs() returns tensors, which no worker can be given yet")
         return encoded
 
+    def draw(self, distribution: str, seed: int) -> Inputs:
+        """Inputs of this problem on its device, in its dtype."""
+        assert self.device is not None
+        return draw(self.problem.get_inputs, distribution, seed, self.device.torch_device, self.dtype)
+
     def forward(self, inputs: Inputs) -> Any:
         """One forward in train mode without gradients, the generator reseeded before it."""
+        assert self.device is not None
         arguments = codec.decode(inputs.encoded, inputs.tensors)
         torch.manual_seed(FORWARD_SEED)
         with torch.no_grad():
@@ -57,9 +67,3 @@ class Reference:
 
     def weight_bytes(self) -> int:
         return sum(t.numel() * t.element_size() for t in self.model.state_dict().values())
-
-
-class DigestedReference(Reference):
-    """A reference that also knows the digests of its weights, for the reason ``weights_differ``."""
-
-    digest_wanted = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,12 +17,24 @@ from kbverified.judge.party import (
     InfrastructureFault,
     Party,
     Settings,
-    start_model,
+    start_message,
     start_process,
 )
+from kbverified.protocol import WEIGHT_SEED
 from kbverified.records import ProblemRecord
 
-FATAL_GPU_TEXT = ("ECC error", "device is lost", "has fallen off the bus", "no CUDA-capable device")
+
+@contextlib.contextmanager
+def leased(kind: str) -> Iterator[lease.Lease]:
+    """Hold a device of a kind and make it the one that this process sees. Raises InfrastructureFault without one."""
+    try:
+        held = lease.acquire(kind, waiting=lambda text: print(text, file=sys.stderr))
+    except (lease.NoDevice, TimeoutError) as error:
+        raise InfrastructureFault(str(error)) from error
+    with held:
+        if held.gpu is not None:
+            os.environ["CUDA_VISIBLE_DEVICES"] = held.gpu.uuid
+        yield held
 
 
 @dataclass
@@ -47,8 +60,8 @@ class Job:
 
     def start(self, source: Path, class_name: str, name: str) -> Party:
         """Spawn a worker for a source; the job ends it."""
-        writable = self.build_writable and class_name == "ModelNew"
-        party = start_process(source, class_name, self.settings, self.build, writable, name)
+        own = self.build if class_name == "ModelNew" else None
+        party = start_process(source, class_name, self.settings, name, own, self.build_writable)
         self.parties.append(party)
         return party
 
@@ -58,50 +71,59 @@ class Job:
         if self.stage != "hidden-gate":
             self.baseline = self.start(self.problem, "Model", "baseline")
 
-    def model(self, party: Party, init_inputs: Any, weight_seed: int, digests: bool = False) -> dict[str, Any]:
-        """Let a worker construct its model on the leased device. Raises CandidateFailure."""
+    def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
+        """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
-        writable = self.build_writable and party.class_name == "ModelNew"
-        may_build = self.builds_in_gate and writable
-        return start_model(
-            party, self.settings, self.mode, init_inputs, self.build, writable, weight_seed, gpu, digests, may_build
-        )
+        message = start_message(party, self.settings, self.mode, self.audit.init_inputs, weight_seed, gpu)
+        message["digests"] = digests
+        if party.class_name == "ModelNew":
+            message.update(build_directory=str(self.build), build_writable=self.build_writable)
+        party.post(message)
+
+    def await_model(self, party: Party) -> dict[str, Any]:
+        """Raises CandidateFailure."""
+        may_build = self.builds_in_gate and party is self.party
+        reply = party.reply(self.settings.build_timeout_s if may_build else None)
+        party.flags = reply.get("flags") if isinstance(reply.get("flags"), dict) else None
+        return reply
+
+    def model(self, party: Party, weight_seed: int = WEIGHT_SEED) -> dict[str, Any]:
+        self.post_model(party, weight_seed)
+        return self.await_model(party)
 
     @contextlib.contextmanager
     def on_device(self) -> Iterator[Any]:
         """Hold a device, open it in this process, and end every worker before it is given back.
 
-        Raises InfrastructureFault where there is no device.
+        Everything that needs no device has happened before: this process and the workers have imported torch, so
+        that the device is held for launches and not for imports. Raises InfrastructureFault where there is none.
         """
-        import os
-
         import torch
 
-        torch.set_grad_enabled(False)
-        try:
-            self.held = lease.acquire(self.settings.device, waiting=lambda text: print(text, file=sys.stderr))
-        except (lease.NoDevice, TimeoutError) as error:
-            raise InfrastructureFault(str(error)) from error
-        try:
-            if self.held.gpu is not None:
-                os.environ["CUDA_VISIBLE_DEVICES"] = self.held.gpu.uuid
-            if self.settings.threads:
-                torch.set_num_threads(self.settings.threads)
-            from kbverified import precision
-            from kbverified.devices import open_device
+        from kbverified import precision
+        from kbverified.devices import open_device, prepare
 
-            self.device = open_device(self.settings.device)
-            precision.set_mode(self.mode)
-            yield self.device
-        finally:
-            self.end()
-            self.held.close()
+        torch.set_grad_enabled(False)
+        prepare(self.settings.device)
+        for party in self.parties:
+            party.wait_ready()
+        if self.settings.threads:
+            torch.set_num_threads(self.settings.threads)
+        with leased(self.settings.device) as self.held:
+            try:
+                first = self.baseline or self.party
+                self.post_model(first, digests=first is self.party)  # it opens the device while this process does
+                self.device = open_device(self.settings.device)
+                precision.set_mode(self.mode)
+                yield self.device
+            finally:
+                self.end()
 
     def end(self) -> None:
         for party in self.parties:
             party.close()
 
-    def blame(self, failure: CandidateFailure, init_inputs: Any) -> CandidateFailure:
+    def blame(self, failure: CandidateFailure) -> CandidateFailure:
         """Decide whether a crash, timeout or lack of memory is the candidate's: a reference canary runs afresh.
 
         Returns the failure where the canary works; raises InfrastructureFault where it fails too.
@@ -111,7 +133,7 @@ class Job:
         self.end()
         canary = self.start(self.problem, "Model", "canary")
         try:
-            self.model(canary, init_inputs, 0)
+            self.model(canary)
             from kbverified.judge.exchange import Exchange
             from kbverified.judge.inputs import draw_trial
 
@@ -121,7 +143,8 @@ class Job:
             exchange.close()
         except (CandidateFailure, MemoryError, RuntimeError) as error:
             raise InfrastructureFault(
-                f"the candidate ended with {failure}, and the reference canary failed as well: {error}"
+                f"the candidate ended with {failure}, and the reference canary failed as well: {error}; "
+                f"it printed {canary.worker.output_tail()[-500:]!r}"
             ) from error
         finally:
             canary.close()

@@ -13,7 +13,6 @@ from typing import Any
 
 from kbverified import layout
 from kbverified.correctness import combine, compare
-from kbverified.distributions import draw
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.flags import flag_state, flags_now
 from kbverified.judge.inputs import needed_bytes, secret_seed
@@ -32,7 +31,6 @@ from kbverified.protocol import (
     TIMING_ROUNDS_MIN,
     TIMING_TOTAL_BUDGET_S,
     TIMING_WARMUP_LAUNCHES,
-    WEIGHT_SEED,
 )
 from kbverified.records import Round
 
@@ -50,9 +48,6 @@ class Side:
         self.repetitions = 1
         self.discard = TIMING_DISCARD_AFTER_HANDOVER
         self.round_ms = 0.0
-
-    def start(self) -> None:
-        self.job.model(self.party, self.job.audit.init_inputs, WEIGHT_SEED)
 
     def time(self, discard: int, repetitions: int, deliver: bool = False) -> list[float]:
         """Milliseconds of each repetition, as the worker claims. Raises CandidateFailure."""
@@ -92,26 +87,23 @@ def checked_times(claim: Any, count: int) -> list[float]:
 
 def run(job: Job) -> dict[str, Any]:
     """Time one candidate against its baseline; returns the fields of its record. Raises InfrastructureFault."""
-    candidate, baseline = job.party, job.baseline
+    reference = Reference(job.problem, job.settings.dtype)
     with job.on_device() as device:
-        reference = Reference(job.problem, device, job.settings.dtype)
+        _baseline(lambda: job.await_model(job.baseline))
+        reference.place(device)
         interleaved = needed_bytes(job.audit, copies_of_buffers=4, models=3) < device.free_bytes()
-        a, b = Side(job, baseline), Side(job, candidate)
+        a, b = Side(job, job.baseline), Side(job, job.party)
         try:
             fields = _measure(job, reference, a, b, interleaved)
         except CandidateFailure as failure:
-            failure = job.blame(failure, job.audit.init_inputs)
-            return {
-                "verdict": failure.verdict,
-                "detail": failure.detail,
-                "output_tail": candidate.worker.output_tail(),
-            }
+            failure = job.blame(failure)
+            fields = {"verdict": failure.verdict, "detail": failure.detail}
         except MemoryError as error:
             raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
         finally:
             a.exchange.close()
             b.exchange.close()
-        return {**fields, "interleaved": interleaved, "output_tail": candidate.worker.output_tail()}
+        return {**fields, "interleaved": interleaved, "output_tail": job.party.worker.output_tail()}
 
 
 def _baseline(action: Any) -> Any:
@@ -123,24 +115,23 @@ def _baseline(action: Any) -> Any:
 
 
 def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool) -> dict[str, Any]:
-    inputs = _redraw(job, reference)
-    _baseline(a.start)
+    inputs = _redraw(reference)
     _baseline(lambda: a.exchange.offer(inputs))
     _baseline(a.pilot)
     alone = _baseline(lambda: a.time(a.discard, max(a.repetitions, 5)))
     trace = _Trace()
     if not interleaved:
-        _baseline(lambda: _run_alone(job, reference, a, round_count(2 * a.round_ms), trace.baseline))
+        _baseline(lambda: _run_alone(reference, a, round_count(2 * a.round_ms), trace.baseline))
         a.exchange.close()
         a.party.close()
-    b.start()
+    job.model(b.party)
     b.exchange.offer(inputs)
     b.pilot()
     inputs = None
     if interleaved:
-        _run_rounds(job, reference, a, b, trace)
+        _run_rounds(reference, a, b, trace)
     else:
-        _run_alone(job, reference, b, len(trace.baseline), trace.candidate, trace)
+        _run_alone(reference, b, len(trace.baseline), trace.candidate, trace)
     return trace.fields(alone, b)
 
 
@@ -174,11 +165,11 @@ class _Trace:
         }
 
 
-def _run_rounds(job: Job, reference: Reference, a: Side, b: Side, trace: _Trace) -> None:
+def _run_rounds(reference: Reference, a: Side, b: Side, trace: _Trace) -> None:
     """A B B A: whoever went last goes first in the next round, so that a drift meets both sides alike."""
     count = round_count(a.round_ms + b.round_ms)
     for index in range(count):
-        inputs = _redraw(job, reference)
+        inputs = _redraw(reference)
         _baseline(lambda inputs=inputs: a.exchange.offer(inputs))
         b.exchange.offer(inputs)
         deliver = index in (0, count - 1)
@@ -194,11 +185,11 @@ def _run_rounds(job: Job, reference: Reference, a: Side, b: Side, trace: _Trace)
 
 
 def _run_alone(
-    job: Job, reference: Reference, side: Side, count: int, times: list[list[float]], trace: _Trace | None = None
+    reference: Reference, side: Side, count: int, times: list[list[float]], trace: _Trace | None = None
 ) -> None:
     """All rounds of one side, where both do not fit the device together."""
     for index in range(count):
-        inputs = _redraw(job, reference)
+        inputs = _redraw(reference)
         side.exchange.offer(inputs)
         deliver = trace is not None and index in (0, count - 1)
         times.append(_timed_round(side, deliver, trace) if trace else side.round(False))
@@ -220,10 +211,9 @@ def round_count(round_ms: float) -> int:
     return max(TIMING_ROUNDS_MIN, min(TIMING_ROUNDS, fitting))
 
 
-def _redraw(job: Job, reference: Reference) -> Any:
-    return draw(
-        reference.problem.get_inputs, STANDARD_DISTRIBUTION, secret_seed(), job.device.torch_device, reference.dtype
-    )
+def _redraw(reference: Reference) -> Any:
+    """Fresh inputs from a secret seed: a cached answer is a wrong answer."""
+    return reference.draw(STANDARD_DISTRIBUTION, secret_seed())
 
 
 def _verify(side: Side, reference: Reference, inputs: Any) -> Any:
