@@ -188,9 +188,9 @@ def _volunteer_for_oom() -> None:
 
 
 def _restrict(plan: Plan) -> None:
-    own = f"/proc/{os.getpid()}"
-    read = [*plan.read, own, *(path for path in _PROC_FACTS if os.path.exists(path)), "/dev/random", "/dev/urandom"]
-    write = [*plan.write, *([plan.scratch] if plan.scratch else [])]
+    read = [*plan.read, *(path for path in _PROC_FACTS if os.path.exists(path)), "/dev/random", "/dev/urandom"]
+    # CUDA's start writes the names of its threads into /proc/self/task/*/comm, and fails (304) where it may not.
+    write = [*plan.write, *([plan.scratch] if plan.scratch else []), f"/proc/{os.getpid()}"]
     landlock.restrict(read, write, ["/dev/null", "/dev/zero", "/dev/full", *plan.devices])
 
 

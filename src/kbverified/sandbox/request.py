@@ -86,8 +86,8 @@ class SpawnRequest:
     cores: frozenset[int] | None = None
     """CPU affinity at the start. None: as the judge."""
     name: str = "worker"
-    pid_namespace: bool | None = None
-    """Level full only: a PID namespace of its own. None: only without devices (CUDA was seen to fail in one)."""
+    pid_namespace: bool = True
+    """Level full only: a PID namespace of its own. Without one the family is hidden, and killed, by its uid."""
     mechanism: Mechanism | None = None
     """Only this way of reaching the level: for tests and for diagnosis."""
 

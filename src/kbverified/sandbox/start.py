@@ -133,12 +133,8 @@ def _launch(request: SpawnRequest, mechanism: Mechanism, seen: view.View) -> Wor
 
 def _plan(request: SpawnRequest, mechanism: Mechanism, seen: view.View, channel_fd: int, scratch: str | None) -> Plan:
     limits = request.limits
-    if mechanism == "user-namespaces":
-        pid_namespace = True  # without one, /proc could not be mounted
-    elif mechanism == "root-namespaces":
-        pid_namespace = not request.devices if request.pid_namespace is None else request.pid_namespace
-    else:
-        pid_namespace = False
+    # In a user namespace /proc can only be mounted for a PID namespace of its own.
+    pid_namespace = mechanism == "user-namespaces" or (mechanism == "root-namespaces" and request.pid_namespace)
     return Plan(
         mechanism=mechanism,
         argv=list(request.argv),

@@ -14,6 +14,8 @@ import threading
 import time
 from pathlib import Path
 
+from probes import mapped, succeeded
+
 from kbverified.sandbox import (
     Limits,
     SandboxUnavailable,
@@ -204,14 +206,49 @@ def bomb(task):
         return {"kill_s": time.monotonic() - started, "signal": status.signal, "threads": threading.active_count()}
 
 
-def cuda(task):
+def cuda_request(task, probe):
     facts = {"nvcc": shutil.which("nvcc", path="/usr/local/cuda/bin:/usr/local/bin:/usr/bin")}
-    site = [path for path in sys.path if path.endswith("-packages")]
-    env = {"PROBE": json.dumps(facts), "PATH": "/usr/local/cuda/bin:/usr/bin:/bin", **task.get("env", {})}
-    with spawn(request(task, ["cuda"], env=env, limits=Limits(), devices=nvidia_nodes(),
-                       readable=(PROBES, *map(Path, site)))) as worker:  # fmt: skip
+    env = {
+        "PROBE": json.dumps(facts),
+        "PATH": "/usr/local/cuda/bin:/usr/bin:/bin",
+        "PYTHONPATH": os.environ["PYTHONPATH"],
+    }
+    site = [Path(path) for path in sys.path if path.endswith("-packages")]
+    return request(task, [probe], env=env, limits=Limits(), devices=nvidia_nodes(), readable=(PROBES, *site))
+
+
+def cuda(task):
+    with spawn(cuda_request(task, "cuda")) as worker:
         status = finish(worker, 110)
         return {"ok": status.ok, "status": str(status), "output": worker.output_tail()}
+
+
+def cuda_buffer(task):
+    """A worker writes into memory of the judge's, which it gets as a file descriptor."""
+    with spawn(cuda_request(task, "cuda_buffer")) as worker:
+        import torch
+        from cuda.bindings import driver
+
+        torch.zeros(1, device="cuda")
+        size = 2 << 20
+        properties = driver.CUmemAllocationProp()
+        properties.type = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        properties.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+        properties.requestedHandleTypes = kind
+        handle = succeeded(driver.cuMemCreate(size, properties, 0))
+        address = mapped(driver, handle, size)
+        try:
+            assert worker.channel.receive(100)[0] == {"ready": True}
+            worker.channel.send(
+                {"bytes": size}, fds=[int(succeeded(driver.cuMemExportToShareableHandle(handle, kind, 0)))]
+            )
+            assert worker.channel.receive(60)[0] == {"written": True}
+        except Exception as error:
+            return {"ok": False, "error": repr(error), "output": worker.output_tail()}
+        content = bytearray(size)
+        succeeded(driver.cuMemcpyDtoH(content, address, size))
+        return {"ok": content == bytes([7]) * size}
 
 
 def facts(task):

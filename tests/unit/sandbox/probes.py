@@ -348,6 +348,42 @@ def cuda():
     return result
 
 
+def cuda_buffer():
+    """Map the judge's device buffer by the descriptor that comes over the channel, and write into it."""
+    import torch
+    from cuda.bindings import driver
+
+    from kbverified.sandbox import Channel
+
+    channel = Channel.from_environment()
+    torch.zeros(1, device="cuda")
+    channel.send({"ready": True})
+    message, (fd,) = channel.receive(60)
+    kind = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+    handle = succeeded(driver.cuMemImportFromShareableHandle(fd, kind))
+    address = mapped(driver, handle, message["bytes"])
+    succeeded(driver.cuMemsetD8(address, 7, message["bytes"]))
+    succeeded(driver.cuCtxSynchronize())
+    channel.send({"written": True})
+
+
+def mapped(driver, handle, size):
+    address = succeeded(driver.cuMemAddressReserve(size, 0, 0, 0))
+    succeeded(driver.cuMemMap(address, size, 0, handle, 0))
+    access = driver.CUmemAccessDesc()
+    access.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    access.location.id = 0
+    access.flags = driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+    succeeded(driver.cuMemSetAccess(address, size, [access], 1))
+    return address
+
+
+def succeeded(answer):
+    error, *results = answer
+    assert int(error) == 0, error
+    return results[0] if results else None
+
+
 CUDA_PROGRAM = """
 #include <cstdio>
 __global__ void twice(int *x) { *x *= 2; }

@@ -19,16 +19,16 @@ class Way:
     level: str
     mechanism: str
     as_root: bool
-    pid_namespace: bool | None = None
+    pid_namespace: bool = True
 
     def __str__(self) -> str:
-        without = "-without-pid-namespace" if self.pid_namespace is False else ""
+        without = "-without-pid-namespace" if not self.pid_namespace else ""
         return f"{self.mechanism}{without}{'-as-root' if self.as_root and self.level != 'full' else ''}"
 
 
 WAYS = (
     Way("full", "root-namespaces", True),
-    Way("full", "root-namespaces", True, pid_namespace=False),  # what a worker with a GPU gets
+    Way("full", "root-namespaces", True, pid_namespace=False),
     Way("user", "user-namespaces", False),
     Way("user", "landlock", False),
     Way("user", "landlock", True),
