@@ -26,7 +26,7 @@ min_version("9.27")
 
 # The code beside this file is the code that runs, in this process and in every job, whatever else is installed.
 sys.path.insert(0, str(Path(workflow.basedir) / "src"))
-os.environ.update(PYTHONPATH=str(Path(workflow.basedir) / "src"))
+os.environ.update(PYTHONPATH=os.pathsep.join([sys.path[0], *filter(None, [os.environ.get("PYTHONPATH")])]))
 
 
 configfile: "config/config.yaml"

@@ -1,7 +1,7 @@
 """The configuration: what to evaluate, on what, and how long a stage may take.
 
-These models are the source. ``workflow/schemas/config.schema.json`` is generated from them
-(``python -m kbverified.config``) and a test fails where the two differ. Torch-free.
+These models are the source. The schemas in ``workflow/schemas/`` are generated from them and from the generators'
+model (``python -m kbverified.config``), and a test fails where they differ. Torch-free.
 """
 
 from __future__ import annotations
@@ -229,16 +229,26 @@ def resolve_device(device: Device, *, check: bool = True) -> Literal["cuda", "cp
     return "cpu"
 
 
-# --- schema -------------------------------------------------------------------------------------------------
+# --- schemas ------------------------------------------------------------------------------------------------
 
-SCHEMA_PATH = Path("workflow/schemas/config.schema.json")
+SCHEMA_FOLDER = Path("workflow/schemas")
 
 
-def schema_text() -> str:
-    """The JSON schema of the configuration, as the file in workflow/schemas holds it."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Settings.model_json_schema(by_alias=True)}
-    return json.dumps(schema, indent=2) + "\n"
+def schema_texts() -> dict[str, str]:
+    """The JSON schemas of the configuration and of a row of the generators table, by file name."""
+    from kbverified.generators import GeneratorSpec
+
+    models: dict[str, type[BaseModel]] = {"config": Settings, "generators": GeneratorSpec}
+    return {
+        f"{name}.schema.json": json.dumps(
+            {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema(by_alias=True)},
+            indent=2,
+        )
+        + "\n"
+        for name, model in models.items()
+    }
 
 
 if __name__ == "__main__":
-    SCHEMA_PATH.write_text(schema_text(), encoding="utf-8")
+    for file_name, text in schema_texts().items():
+        (SCHEMA_FOLDER / file_name).write_text(text, encoding="utf-8")

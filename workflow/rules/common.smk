@@ -77,7 +77,8 @@ if workflow.is_main_process and not workflow.dryrun:
     run_lock.hold(Path(".snakemake"))
 
 # Rules write ``kbverified stage ...``: this very interpreter, and the job's process is Python itself and no shell.
-shell.prefix(f'kbverified() {{{{ exec {shlex.quote(sys.executable)} -m kbverified "$@"; }}}}; ')
+# A prefix replaces Snakemake's own, strict mode included.
+shell.prefix(f'set -euo pipefail; kbverified() {{{{ exec {shlex.quote(sys.executable)} -m kbverified "$@"; }}}}; ')
 
 
 wildcard_constraints:
