@@ -101,6 +101,27 @@ def test_the_worker_cannot_stop_its_end(level) -> None:
         assert worker.kill().signal == signal.SIGKILL
 
 
+@pytest.mark.parametrize("pid_namespace", [True, False])
+def test_the_launchers_death_is_the_workers(level, pid_namespace) -> None:
+    with start("import time; time.sleep(60)", level, pid_namespace=pid_namespace) as worker:
+        launcher = int(Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(launcher, signal.SIGKILL)
+        status = worker.wait(10)
+        assert status is not None and status.signal == signal.SIGKILL
+        deadline = time.monotonic() + 5  # it is nobody's child that we could wait for
+        while not dead(worker.pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert dead(worker.pid)
+
+
+def dead(pid: int) -> bool:
+    """Gone, or a zombie: a container's first process may not care for orphans."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def test_usage_is_counted(level) -> None:
     code = "import time\nx = bytearray(50 << 20)\nwhile time.process_time() < 0.3: pass"
     with start(code, level) as worker:
