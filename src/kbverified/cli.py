@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -124,6 +125,6 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, FileNotFoundError, UnicodeDecodeError) as error:
         print(f"kbverified: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
-    except (OSError, RuntimeError) as error:  # full disk, no device, no compiler, no worker
+    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:  # full disk, no device, no compiler, no worker
         print(f"kbverified: infrastructure fault, nothing was recorded: {error}", file=sys.stderr)
         return EXIT_INFRASTRUCTURE

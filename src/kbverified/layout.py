@@ -36,8 +36,13 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
 
 def dense_stride(tensor: torch.Tensor) -> tuple[int, ...] | None:
     """Strides worth keeping: of a permuted but gapless tensor. None where it is contiguous or not gapless."""
-    if tensor.is_contiguous() or not torch._prims_common.is_non_overlapping_and_dense(tensor):
+    if tensor.is_contiguous():
         return None
+    expected = 1
+    for stride, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if extent != 1 and stride != expected:
+            return None
+        expected *= extent
     return tuple(tensor.stride())
 
 

@@ -19,7 +19,7 @@ from kbverified.codec import dtype_of
 def pretend_gpu(arch: str) -> None:
     """Answer the questions that candidates ask of torch.cuda before they build, for one architecture (``9.0``)."""
     major, minor = (int(part) for part in arch.split(";")[0].split("+")[0].rstrip("a").split("."))
-    properties = types.SimpleNamespace(
+    properties: Any = types.SimpleNamespace(
         name="pretended",
         major=major,
         minor=minor,

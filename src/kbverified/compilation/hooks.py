@@ -39,7 +39,10 @@ class Hooks:
     def install(self) -> None:
         from torch.utils import cpp_extension
 
-        originals = {"load_inline": cpp_extension.load_inline, "load": cpp_extension.load}
+        originals: dict[str, Callable[..., Any]] = {
+            "load_inline": cpp_extension.load_inline,
+            "load": cpp_extension.load,
+        }
 
         def load_inline(name: str, cpp_sources: Any, *args: Any, **kwargs: Any) -> Any:
             return self.request(originals["load_inline"], name, cpp_sources, args, kwargs)

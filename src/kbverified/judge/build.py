@@ -9,7 +9,7 @@ import resource
 from pathlib import Path
 from typing import Any
 
-from kbverified import extraction
+from kbverified import source_check
 from kbverified.compilation import directory as directories
 from kbverified.compilation import precompiled, toolchain
 from kbverified.judge.party import CandidateFailure, Settings, start_process
@@ -27,7 +27,7 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
     Raises MissingCompiler where there is none, InfrastructureFault where no worker starts.
     """
     source = candidate.read_bytes()
-    found = extraction.classify(source)
+    found = source_check.classify(source)
     if found is not None:
         return {"verdict": found.verdict, "detail": found.detail}
     text = source.decode("utf-8")

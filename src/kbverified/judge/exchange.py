@@ -47,15 +47,15 @@ class Exchange:
             self.inputs = self.device.allocate(nbytes)
             self.outputs = self.device.allocate(self.out_bytes)
             self.in_slots = slots
-        assert self.inputs is not None and self.outputs is not None
-        layout.copy_into(layout.views(self.inputs.tensor, slots), inputs.tensors)
+        layout.copy_into(self._input_views(), inputs.tensors)
         self.poison_outputs()
         self.device.synchronize()
         if fresh:
             self._hand_over(inputs, nbytes)
 
     def _hand_over(self, inputs: Inputs, nbytes: int) -> None:
-        assert self.inputs is not None and self.outputs is not None
+        assert self.inputs is not None and self.inputs.fd is not None
+        assert self.outputs is not None and self.outputs.fd is not None
         message = {
             "do": "buffers",
             "input_bytes": nbytes,
@@ -71,8 +71,7 @@ class Exchange:
 
     def poison_outputs(self) -> None:
         """Finite noise, far from any honest answer: what a launch does not write is wrong, never lucky."""
-        assert self.outputs is not None
-        for view in layout.views(self.outputs.tensor, self.out_slots):
+        for view in self._output_views():
             if view.is_floating_point():
                 view.normal_(generator=self.poison)
                 view.mul_(min(POISON_AMPLITUDE, torch.finfo(view.dtype).max / 64))
@@ -87,8 +86,15 @@ class Exchange:
 
     def take(self) -> list[torch.Tensor]:
         """Copy the delivered outputs to private memory, which no worker maps."""
-        assert self.outputs is not None
-        return [view.clone() for view in layout.views(self.outputs.tensor, self.out_slots)]
+        return [view.clone() for view in self._output_views()]
+
+    def _input_views(self) -> list[torch.Tensor]:
+        assert self.inputs is not None and self.inputs.tensor is not None
+        return layout.views(self.inputs.tensor, self.in_slots)
+
+    def _output_views(self) -> list[torch.Tensor]:
+        assert self.outputs is not None and self.outputs.tensor is not None
+        return layout.views(self.outputs.tensor, self.out_slots)
 
     def release_outputs(self) -> None:
         if self.outputs is not None:
@@ -97,11 +103,7 @@ class Exchange:
 
     def inputs_unchanged(self, inputs: Inputs) -> bool:
         """Whether the shared inputs still hold exactly what the judge draws again from its seed (NaN included)."""
-        assert self.inputs is not None
-        for shared, mine in zip(layout.views(self.inputs.tensor, self.in_slots), inputs.tensors, strict=True):
-            if not _same_bits(shared, mine):
-                return False
-        return True
+        return all(_same_bits(shared, mine) for shared, mine in zip(self._input_views(), inputs.tensors, strict=True))
 
     def close(self) -> None:
         for buffer in (self.inputs, self.outputs):

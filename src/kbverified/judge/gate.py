@@ -19,7 +19,7 @@ from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
 from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION
-from kbverified.records import TrialResult
+from kbverified.records import TrialResult, Verdict
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -36,15 +36,15 @@ def run(job: Job) -> dict[str, Any]:
             return _failed(job.blame(failure), party)
         reference.place(device)
         try:
-            trials, failure = _trials(job, party, reference)
+            trials, failed = _trials(job, party, reference)
         except MemoryError as error:
             raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
-        flags_after = flags_now(party) if failure is None else None
-        if failure is not None:
-            failure = job.blame(failure)
+        flags_after = flags_now(party) if failed is None else None
+        if failed is not None:
+            failed = job.blame(failed)
         return {
-            "verdict": failure.verdict if failure else "pass",
-            "detail": failure.detail if failure else None,
+            "verdict": failed.verdict if failed else "pass",
+            "detail": failed.detail if failed else None,
             "trials": tuple(trials),
             "weights_match": layout.weights_match(started.get("weights", []), digests),
             "flags_before": flag_state(party.flags),
@@ -121,7 +121,8 @@ def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> Trial
 def judge_outputs(name: str, parts: list[Any]) -> TrialResult:
     """One trial's comparison as a result: a failure only where no tolerance could mend it."""
     worst = combine(parts)
-    failure, detail = None, None
+    failure: Verdict | None = None
+    detail = None
     applicable = worst.reference_nonfinite == 0
     if not applicable:
         detail = "the reference itself is not finite on this trial"

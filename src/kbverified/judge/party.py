@@ -10,9 +10,9 @@ import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, cast, get_args
 
-from kbverified.records import SandboxLevel, Verdict
+from kbverified.records import Dtype, SandboxLevel, Verdict
 from kbverified.sandbox import (
     ChannelClosed,
     ChannelTimeout,
@@ -36,9 +36,9 @@ AMBIGUOUS = ("crash", "timeout", "out_of_memory")
 class CandidateFailure(Exception):
     """The candidate failed; ``verdict`` is its failure class."""
 
-    def __init__(self, verdict: str, detail: str):
+    def __init__(self, verdict: Verdict, detail: str):
         super().__init__(f"{verdict}: {detail}")
-        self.verdict = verdict
+        self.verdict: Verdict = verdict
         self.detail = detail
 
 
@@ -51,8 +51,8 @@ class Settings:
     """What a stage was told on its command line."""
 
     device: str
-    sandbox: str
-    dtype: str
+    sandbox: Literal["auto", "full", "user", "none"]
+    dtype: Dtype
     timeout_s: float
     build_root: Path
     build_timeout_s: float = 900.0
@@ -134,9 +134,9 @@ class Party:
         self.worker.kill()
 
 
-def _known_verdict(claim: Any) -> str:
+def _known_verdict(claim: Any) -> Verdict:
     """A worker may only accuse itself of failures that there are; anything else is no message of ours."""
-    return claim if isinstance(claim, str) and claim in FAILURES else "protocol_violation"
+    return cast(Verdict, claim) if isinstance(claim, str) and claim in FAILURES else "protocol_violation"
 
 
 def start_process(
@@ -155,7 +155,7 @@ def start_process(
         readable.append(pch)
     request = SpawnRequest(
         argv=[sys.executable, "-P", "-m", "kbverified.worker"],
-        level=settings.sandbox,  # type: ignore[arg-type]  (argparse knows the choices)
+        level=settings.sandbox,
         readable=tuple(readable),
         writable=(build,) if build is not None and writable else (),
         env=_environment(settings, build, writable),

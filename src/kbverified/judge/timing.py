@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from typing import Any
+from typing import Any, Literal
 
 from kbverified import layout
 from kbverified.correctness import combine, compare
@@ -141,7 +141,7 @@ class _Trace:
     def __init__(self) -> None:
         self.baseline: list[list[float]] = []
         self.candidate: list[list[float]] = []
-        self.first: list[str] = []
+        self.first: list[Literal["baseline", "candidate"]] = []
         self.verified: list[Any] = []
         self.walls: list[float] = []
 
