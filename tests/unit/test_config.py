@@ -8,9 +8,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from kbverified import config, protocol
 from kbverified.config import ConfigError, load_settings, read_settings, resolve_device, schema_texts, why_no_gpu
+from kbverified.generators import COLUMNS
 from kbverified.keys import STAGES
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -116,3 +118,25 @@ def test_auto_takes_the_gpu_that_is_there(monkeypatch: pytest.MonkeyPatch) -> No
     assert resolve_device("auto") == "cuda"
     monkeypatch.setattr(config, "why_no_gpu", lambda: NO_GPU)
     assert resolve_device("auto") == "cpu"
+
+
+# --- the page -----------------------------------------------------------------------------------------------
+def leaves(model: type[BaseModel], prefix: str = "") -> list[str]:
+    names = []
+    for name, field in model.model_fields.items():
+        key = prefix + (field.alias or name)
+        inner = field.annotation
+        is_section = isinstance(inner, type) and issubclass(inner, BaseModel)
+        names += leaves(inner, key + ".") if is_section else [key]
+    return names
+
+
+def test_the_page_explains_every_key_and_column() -> None:
+    page = (PROJECT / "config" / "README.md").read_text(encoding="utf-8")
+    keys = leaves(config.Settings)
+    assert "timeouts_s.hidden-gate" in keys and "device" in keys
+    for key in keys:
+        section, _, last = key.rpartition(".")
+        assert f"`{key}`" in page or (section and f"`.{last}`" in page), f"config/README.md says nothing on {key}"
+    for column in COLUMNS:
+        assert f"`{column}`" in page, f"config/README.md says nothing on column {column}"

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from conftest import PROBLEM, Tree
+from small_tree import PROBLEM, Tree
 
 from kbverified.config import why_no_gpu
 

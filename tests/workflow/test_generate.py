@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from conftest import HONEST, Tree
+from small_tree import HONEST, Tree
 
 SAMPLE = "generations/paid/tiny/level1_1/0.py"
 METADATA = "generations/paid/tiny/level1_1/0.json"

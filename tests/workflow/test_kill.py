@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from conftest import Tree, records_of
+from small_tree import Tree, records_of
 
 TARGET = "results/kernels/bad.parquet"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import PROJECT
+from small_tree import PROJECT
 
 RULE_FILES = sorted((PROJECT / "workflow" / "rules").glob("*.smk"))
 

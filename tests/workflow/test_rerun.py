@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import Tree, records_of, tables_of
+from small_tree import Tree, records_of, tables_of
 
 ALL = ("good/tiny/level1_1/0", "bad/tiny/level1_1/0", "bad/tiny/level1_2/0")
 
