@@ -149,7 +149,7 @@ def _explain(item: dict[str, Any], files: Sequence[str]) -> str:
     keys = [str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "literal["))]
     value = repr(item.get("input"))
     value = value if len(value) <= 80 else value[:77] + "..."
-    head = f"{_file_of(keys, files)}: {'.'.join(keys)}: "
+    head = f"{_file_of(keys, item.get('input'), files)}: {'.'.join(keys)}: "
     if item["type"] == "extra_forbidden":
         known = _known_keys(keys[:-1])
         near = difflib.get_close_matches(keys[-1], known, n=2)
@@ -168,8 +168,8 @@ def _known_keys(path: Sequence[str]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _file_of(keys: Sequence[str], files: Sequence[str]) -> str:
-    """The last file that sets a key; the command line where none does."""
+def _file_of(keys: Sequence[str], value: Any, files: Sequence[str]) -> str:
+    """The last file that gives a key this value; the command line where none does."""
     for name in reversed(files):
         try:
             node: Any = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
@@ -179,8 +179,8 @@ def _file_of(keys: Sequence[str], files: Sequence[str]) -> str:
         while depth < len(keys) and isinstance(node, dict) and keys[depth] in node:
             node = node[keys[depth]]
             depth += 1
-        # Errors inside a list name an index: the list is the key that the file sets.
-        if depth == len(keys) or (depth and not isinstance(node, dict)):
+        # An error inside a list names an index as well: the list is what the file sets.
+        if node == value if depth == len(keys) else isinstance(node, list) and depth:
             return name
     return "--config" if files else "config"
 

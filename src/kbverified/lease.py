@@ -7,6 +7,7 @@ kernel releases it when the job's process dies. Torch-free: a job waits for its 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import subprocess
 import time
@@ -65,12 +66,15 @@ class Lease:
         self.device = device
         self.gpu = gpu
         self.waited_s = waited_s
+        self.held_s = 0.0
+        self._since = time.monotonic()
         self._fd: int | None = fd
 
     def close(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+            self.held_s = time.monotonic() - self._since
 
     def __enter__(self) -> Lease:
         return self
@@ -84,9 +88,9 @@ def lease_directory() -> Path:
 
 
 def acquire(kind: str, timeout_s: float = 24 * 3600, waiting: Callable[[str], None] | None = None) -> Lease:
-    """Wait for a free device of a kind and hold it.
+    """Wait for a free device of a kind and hold it. Those who wait are served in turn.
 
-    Raises NoDevice where there is none, TimeoutError when none gets free in time.
+    Raises NoDevice where there is none, TimeoutError when none gets free within timeout_s at the head of the queue.
     """
     gpus: list[Gpu | None] = [None] if kind == "cpu" else list(visible_gpus())
     if not gpus:
@@ -96,19 +100,50 @@ def acquire(kind: str, timeout_s: float = 24 * 3600, waiting: Callable[[str], No
         )
     folder = lease_directory()
     folder.mkdir(parents=True, exist_ok=True)
+    names = [gpu.uuid if gpu else f"cpu-{os.getuid()}" for gpu in gpus]
     start = time.monotonic()
-    while True:
-        for gpu in gpus:
-            name = gpu.uuid if gpu else f"cpu-{os.getuid()}"
-            fd = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return Lease(name, gpu, fd, time.monotonic() - start)
-            except BlockingIOError:
-                os.close(fd)
-        if time.monotonic() - start > timeout_s:
-            raise TimeoutError(f"no {kind} device got free in {timeout_s:.0f} s; see {folder}")
-        if waiting is not None:
-            waiting(f"waiting for a {kind} device")
-            waiting = None
-        time.sleep(0.02)
+    # Whoever heads the queue takes the next device that gets free; the others wait for the head's place. Without it
+    # whoever happens to look first wins, and with many waiting some wait for minutes.
+    queue = _join_queue(folder / f"queue-{_digest(names)}.lock", kind, waiting)
+    deadline = time.monotonic() + timeout_s
+    try:
+        while True:
+            for name, gpu in zip(names, gpus, strict=True):
+                fd = _try_lock(folder / f"{name}.lock")
+                if fd is not None:
+                    return Lease(name, gpu, fd, time.monotonic() - start)
+            _pause(deadline, kind, folder)
+    finally:
+        os.close(queue)
+
+
+def _join_queue(path: Path, kind: str, waiting: Callable[[str], None] | None) -> int:
+    """Become the head of the queue, in the order of arrival, which the kernel keeps; the descriptor that holds it."""
+    fd = _try_lock(path)
+    if fd is not None:
+        return fd
+    if waiting is not None:
+        waiting(f"waiting for a {kind} device")
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return fd
+
+
+def _try_lock(path: Path) -> int | None:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def _pause(deadline: float, kind: str, folder: Path) -> None:
+    if time.monotonic() > deadline:
+        raise TimeoutError(f"no {kind} device got free in time; see who holds the locks in {folder}")
+    time.sleep(0.01)
+
+
+def _digest(names: list[str]) -> str:
+    return hashlib.sha256(" ".join(sorted(names)).encode()).hexdigest()[:16]

@@ -97,6 +97,10 @@ class Provenance(Record):
     started_at: str
     """ISO 8601, UTC."""
     duration_s: float = Field(ge=0)
+    device_wait_s: float | None = Field(default=None, ge=0)
+    """How long the stage waited for a device after everything else was ready. None: no device was asked for."""
+    device_hold_s: float | None = Field(default=None, ge=0)
+    """How long it kept every other job off the device."""
 
 
 class Generation(Record):

@@ -13,9 +13,9 @@ from typing import Any
 
 from kbverified import __version__, protocol, records
 from kbverified.judge.party import Settings
+from kbverified.lease import Lease
 from kbverified.records import (
     CompileRecord,
-    DeviceInfo,
     GateRecord,
     MemoryRecord,
     ProblemRecord,
@@ -78,19 +78,11 @@ def run_stage(
     fields: dict[str, Any]
     if reason is not None:
         fields = {"status": "skipped", "reason": reason}
-        device, sandbox, mode = None, None, None
+        where: dict[str, Any] = {}
     else:
-        fields, device, sandbox, mode = _run(stage, candidate, sha, problem, audit, settings, compiled_path)
+        fields, where = _run(stage, candidate, sha, problem, audit, settings, compiled_path)
         fields = {"status": "ok", **fields}
-    provenance = clock.provenance(
-        stage,
-        file_sha256(problem),
-        candidate_sha256=sha,
-        device=device,
-        sandbox=sandbox,
-        mode=mode,
-        dtype=settings.dtype,
-    )
+    provenance = clock.provenance(stage, file_sha256(problem), candidate_sha256=sha, dtype=settings.dtype, **where)
     record = RECORD_OF[stage](stage=stage, provenance=provenance, **fields)
     records.write(out, record)
     return record
@@ -142,12 +134,12 @@ def _run(
     audit: ProblemRecord,
     settings: Settings,
     compiled_path: Path | None,
-) -> tuple[dict[str, Any], DeviceInfo | None, str | None, str | None]:
-    """Run a stage; (fields, device, sandbox level, mode)."""
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run a stage; (fields of its record, fields of its provenance)."""
     from kbverified.judge import build
 
     if stage == "compile":
-        return build.run(candidate, sha, audit, settings), None, None, None
+        return build.run(candidate, sha, audit, settings), {}
     from kbverified.compilation import directory as directories
     from kbverified.compilation import toolchain
     from kbverified.judge.stage import Job
@@ -169,7 +161,14 @@ def _run(
                 reclaim(folder)
     device = job.device.info() if job.device is not None else None
     level = job.parties[0].level if job.parties else None
-    return fields, device, level, mode
+    return fields, {"device": device, "sandbox": level, "mode": mode, **lease_times(job.held)}
+
+
+def lease_times(held: Lease | None) -> dict[str, float]:
+    """How long a stage waited for its device and held it (seconds), as provenance."""
+    if held is None:
+        return {}
+    return {"device_wait_s": round(held.waited_s, 3), "device_hold_s": round(held.held_s, 3)}
 
 
 def _unlocked(folder: Path) -> Any:
@@ -205,8 +204,10 @@ def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord
 
     clock = Clock()
     name, level = _name_and_level(problem)
-    fields, device = audit.run(problem, settings)
-    provenance = clock.provenance("audit-problem", file_sha256(problem), device=device, mode=protocol.GATE_MODE)
+    fields, device, held = audit.run(problem, settings)
+    provenance = clock.provenance(
+        "audit-problem", file_sha256(problem), device=device, mode=protocol.GATE_MODE, **lease_times(held)
+    )
     record = ProblemRecord(provenance=provenance, status="ok", name=name, level=level, **fields)
     records.write(out, record)
     return record

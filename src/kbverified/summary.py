@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -14,7 +15,12 @@ RAW_FILES = (
 
 
 def print_success(root: Path) -> None:
-    """Print the leaderboard that lies under root and where everything is. Never raises: the run has succeeded."""
+    """Print the leaderboard that lies under root and where everything is. Never raises: the run has succeeded.
+
+    ``KBVERIFIED_SUMMARY=off`` leaves it out, for whoever prints it anyway.
+    """
+    if os.environ.get("KBVERIFIED_SUMMARY", "").lower() == "off":
+        return
     try:
         from kbverified import records
         from kbverified.leaderboard import Leaderboard

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kbverified.devices.base import Device
+    from kbverified.lease import Gpu
 
 
-def open_device(kind: str) -> Device:
-    """Open the device of this process: ``cpu``, or the first visible GPU.
+def open_device(kind: str, gpu: Gpu | None = None) -> Device:
+    """Open the device of this process: ``cpu``, or the first visible GPU, described by ``gpu`` where it is known.
 
     Raises ValueError for an unknown kind, RuntimeError where the device cannot be opened.
     """
@@ -20,7 +21,7 @@ def open_device(kind: str) -> Device:
     if kind == "cuda":
         from kbverified.devices.cuda import CudaDevice
 
-        return CudaDevice()
+        return CudaDevice(gpu)
     raise ValueError(f"device {kind!r} is neither cuda nor cpu")
 
 

@@ -14,14 +14,15 @@ from typing import Any
 import torch
 
 from kbverified.devices.base import Device, SharedBuffer
-from kbverified.lease import visible_gpus
+from kbverified.lease import Gpu, visible_gpus
 from kbverified.records import DeviceInfo
 
 
 class CudaDevice(Device):
     kind = "cuda"
 
-    def __init__(self) -> None:
+    def __init__(self, gpu: Gpu | None = None) -> None:
+        self._gpu = gpu
         if not torch.cuda.is_available():
             raise RuntimeError("torch sees no GPU in this process; check nvidia-smi and CUDA_VISIBLE_DEVICES")
         from cuda.bindings import driver
@@ -39,7 +40,7 @@ class CudaDevice(Device):
         self._location.id = 0
 
     def info(self) -> DeviceInfo:
-        gpu = visible_gpus()[0]
+        gpu = self._gpu or visible_gpus()[0]
         return DeviceInfo(
             kind="cuda",
             name=gpu.name,

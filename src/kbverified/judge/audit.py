@@ -18,6 +18,7 @@ from kbverified.distributions import Inputs
 from kbverified.judge.party import InfrastructureFault, Settings
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import leased
+from kbverified.lease import Lease
 from kbverified.protocol import (
     AUDIT_SEEDS,
     AUDIT_WEIGHT_SEEDS,
@@ -30,8 +31,8 @@ from kbverified.protocol import (
 from kbverified.records import DeviceInfo, DistributionAudit, TensorSpec
 
 
-def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo]:
-    """Audit one problem file; (fields of its record, device). A broken problem's fields say so.
+def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, Lease]:
+    """Audit one problem file; (fields of its record, device, lease). A broken problem's fields say so.
 
     Raises InfrastructureFault where there is no device or it is too small.
     """
@@ -39,21 +40,25 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo]:
     if settings.threads:
         torch.set_num_threads(settings.threads)
     prepare(settings.device)
+    reference, flops = None, None
+    fields: dict[str, Any] = {}
     try:
         reference = Reference(problem)
+        flops = count_flops(reference)
     except Exception as error:  # a problem's own code may raise anything; the record says what
-        reference, fields = None, _broken(error)
-    with leased(settings.device):
-        device = open_device(settings.device)
+        fields = _broken(error)
+    with leased(settings.device) as held:
+        device = open_device(settings.device, held.gpu)
         precision.set_mode(GATE_MODE)
         if reference is not None:
             try:
-                fields = audit(reference, device)
+                fields = {**audit(reference, device), "flops": flops}
             except Exception as error:
                 if device.is_out_of_memory(error):
                     raise InfrastructureFault(f"{problem}: {error}") from error
                 fields = _broken(error)
-        return fields, device.info()
+        info = device.info()
+    return fields, info, held
 
 
 def _broken(error: Exception) -> dict[str, Any]:
@@ -106,8 +111,6 @@ def _sizes(reference: Reference, device: Device) -> dict[str, Any]:
         "min_bytes": inputs.nbytes + reference.weight_bytes() + output_bytes,
         "reference_peak_bytes": peak,
     }
-    del result, outputs
-    found["flops"] = _flops(reference, inputs)
     return found
 
 
@@ -119,14 +122,19 @@ def _argument_specs(inputs: Inputs) -> list[TensorSpec | None]:
     ]
 
 
-def _flops(reference: Reference, inputs: Inputs) -> int | None:
-    """torch's own counter (torch.utils.flop_counter) over one forward; None where it counts nothing or fails."""
+def count_flops(reference: Reference) -> int | None:
+    """torch's own counter (torch.utils.flop_counter) over one forward; None where it counts nothing or fails.
+
+    On fake tensors, which carry shapes and no data: it needs no device, so that none is held for it.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils.flop_counter import FlopCounterMode
 
     try:
-        with FlopCounterMode(display=False) as counter:
-            reference.forward(inputs)
-    except Exception:  # some operators do not dispatch under the counter; the figure is then not there
+        with FakeTensorMode(allow_non_fake_inputs=True), FlopCounterMode(display=False) as counter, torch.no_grad():
+            model = reference.problem.Model(*reference.init_inputs)
+            model(*reference.problem.get_inputs())
+    except Exception:  # some operators have no fake form; the figure is then not there
         return None
     return counter.get_total_flops() or None
 

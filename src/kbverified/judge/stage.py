@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,15 +114,16 @@ class Job:
             try:
                 first = self.baseline or self.party
                 self.post_model(first, digests=first is self.party)  # it opens the device while this process does
-                self.device = open_device(self.settings.device)
+                self.device = open_device(self.settings.device, self.held.gpu)
                 precision.set_mode(self.mode)
                 yield self.device
             finally:
                 self.end()
 
     def end(self) -> None:
-        for party in self.parties:
-            party.close()
+        """End every worker; their contexts are torn down side by side."""
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(Party.close, self.parties))
 
     def blame(self, failure: CandidateFailure) -> CandidateFailure:
         """Decide whether a crash, timeout or lack of memory is the candidate's: a reference canary runs afresh.
