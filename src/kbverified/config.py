@@ -180,7 +180,7 @@ def _file_of(keys: Sequence[str], value: Any, files: Sequence[str]) -> str:
             node = node[keys[depth]]
             depth += 1
         # An error inside a list names an index as well: the list is what the file sets.
-        if node == value if depth == len(keys) else isinstance(node, list) and depth:
+        if repr(node) == repr(value) if depth == len(keys) else isinstance(node, list) and depth:
             return name
     return "--config" if files else "config"
 

@@ -40,6 +40,16 @@ def test_a_bad_configuration_names_file_key_and_value(fresh: Tree, line: str, me
     assert "Traceback" not in done.stdout
 
 
+def test_a_mistake_is_laid_at_the_right_files_door(fresh: Tree) -> None:
+    fresh.write("config/mine.yaml", "device: gpu\n")
+    done = fresh.snakemake("--dry-run", "--configfile", "config/mine.yaml", check=False)
+    assert "config/mine.yaml: device: Input should be 'auto', 'cuda' or 'cpu' (value 'gpu')" in done.stdout
+    done = fresh.snakemake("--dry-run", "--config", "device=gpu", check=False)
+    assert "--config: device: Input" in done.stdout
+    done = fresh.snakemake("--dry-run", "results/kernels/nobody.parquet", check=False)
+    assert "generator 'nobody' is not selected" in done.stdout
+
+
 def test_empty_generations_say_where_was_looked(fresh: Tree) -> None:
     shutil.rmtree(fresh.path / "generations")
     done = fresh.snakemake("--dry-run", check=False)

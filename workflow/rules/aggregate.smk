@@ -18,9 +18,9 @@ These are scripts, since they run once per generator and hand over thousands of 
 
 rule aggregate:
     input:
-        records=lambda wildcards: RECORDS[wildcards.generator],
+        records=records_of,
         audits=AUDITS,
-        metadata=lambda wildcards: METADATA[wildcards.generator],
+        metadata=lambda wildcards: METADATA.get(wildcards.generator, []),
     output:
         kernels="results/kernels/{generator}.parquet",
     log:

@@ -29,8 +29,11 @@ from kbverified.config import ConfigError, read_settings, resolve_device
 from kbverified.generators import read_generators
 from kbverified.selection import select
 
+# In the order in which they override each other: this workflow's own first, then those of the command line.
+CONFIG_FILES = sorted(map(os.path.relpath, workflow.configfiles), key=lambda path: path != "config/config.yaml")
+
 try:
-    SETTINGS = read_settings(config, [os.path.relpath(path) for path in workflow.configfiles])
+    SETTINGS = read_settings(config, CONFIG_FILES)
     GENERATORS_TSV = Path(SETTINGS.generators_tsv)
     ROWS = read_generators(GENERATORS_TSV)
     if SETTINGS.device == "auto" and not workflow.local_exec:
@@ -128,11 +131,21 @@ def dtype(wildcards):
     return SPECS[wildcards.generator].dtype
 
 
+def records_of(wildcards):
+    """All records of a generator. Its table needs the selection: what is in it decides what is a row."""
+    if wildcards.generator not in RECORDS:
+        raise WorkflowError(
+            f"results/kernels/{wildcards.generator}.parquet: generator {wildcards.generator!r} is not selected, or has "
+            f"no candidate; selected: {', '.join(RECORDS)}"
+        )
+    return RECORDS[wildcards.generator]
+
+
 def options(stage):
     """The settings that shape a stage's record, as its command line gets them: tracked as a param."""
     common = f"--device {DEVICE} --sandbox {SETTINGS.sandbox} --build-root {shlex.quote(SETTINGS.build_root)}"
-    # Extensions are built in the compile stage, and in the gate where a build needs the GPU.
-    if stage in ("compile", "hidden-gate") and SETTINGS.compile.arch:
+    # Also where nothing is built: the architecture is part of the place where a build lies.
+    if SETTINGS.compile.arch:
         common = f"{common} --arch {SETTINGS.compile.arch}"
     if stage == "hidden-gate":
         common = f"{common} --gate-mode {SETTINGS.gate_mode}"
