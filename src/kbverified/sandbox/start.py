@@ -128,6 +128,7 @@ def _launch(request: SpawnRequest, mechanism: Mechanism, seen: view.View) -> Wor
         output_fd=output_read,
         output_limit_bytes=request.limits.output_bytes,
         name=request.name,
+        scratch=scratch,
     )
 
 

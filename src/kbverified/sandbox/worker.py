@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,6 +40,7 @@ class Worker:
         output_fd: int,
         output_limit_bytes: int,
         name: str,
+        scratch: str | None = None,
     ) -> None:
         self.level: Level = LEVEL_OF[mechanism]
         self.mechanism = mechanism
@@ -47,6 +49,7 @@ class Worker:
         self.name = name
         self.channel = channel
         self._launcher = launcher
+        self._scratch = scratch
         self._control = control
         self._status: ExitStatus | None = None
         self._stuck = 0
@@ -141,6 +144,8 @@ class Worker:
             os.killpg(self.pid, signal.SIGKILL)
         if self.uid != os.getuid():
             family.kill_seen_of_uid(self.uid)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
         self._finish(None, None, None)
 
     def _finish(self, code: int | None, cpu_s: float | None, max_rss_bytes: int | None) -> None:
