@@ -7,7 +7,6 @@ matter; any other error is expected and ignored.
 
 from __future__ import annotations
 
-import contextlib
 import types
 from typing import Any
 
@@ -42,20 +41,33 @@ def pretend_gpu(arch: str) -> None:
 def dry_forward(factory: Any, init_inputs: Any, inputs: list[Any], device: str) -> str | None:
     """Construct and call once on fake tensors. Returns the error met, as text; None where it ran through.
 
-    ``inputs``: [shape, dtype name] for tensors, None for arguments that are no tensors.
+    ``inputs``: [shape, dtype name] for tensors, None for arguments that are no tensors. A torch without CUDA cannot
+    make even fake CUDA tensors; there the tensors are fake CPU tensors that claim to be on a GPU.
     """
+    met = _attempt(factory, init_inputs, inputs, device)
+    if device == "cuda" and met is not None and any(word in met for word in _NO_FAKE_CUDA):
+        _pretend_cuda_tensors()
+        met = _attempt(factory, init_inputs, inputs, "cpu")
+    return met
+
+
+_NO_FAKE_CUDA = ("not linked with support for cuda", "No CUDA GPUs", "NVIDIA driver", "not compiled with CUDA")
+
+
+def _attempt(factory: Any, init_inputs: Any, inputs: list[Any], device: str) -> str | None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        # Under the device context parameters are made where the inputs are: moving fake modules is not possible.
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), torch.device(device):
             model = factory(*init_inputs)
-            with contextlib.suppress(Exception):
-                model = model.to(device)
-            values = [
-                None if spec is None else torch.empty(spec[0], dtype=dtype_of(spec[1]), device=device)
-                for spec in inputs
-            ]
+            values = [None if spec is None else torch.empty(spec[0], dtype=dtype_of(spec[1])) for spec in inputs]
             model(*values)
     except Exception as error:  # whatever stops the dry run is no verdict: the gate runs the real thing
         return f"{type(error).__name__}: {error}"[:500]
     return None
+
+
+def _pretend_cuda_tensors() -> None:
+    torch.Tensor.is_cuda = property(lambda self: True)  # type: ignore[assignment]
+    torch.Tensor.cuda = lambda self, *_, **__: self  # type: ignore[method-assign,assignment]

@@ -64,6 +64,10 @@ class Hooks:
             return self._loaded[key]
         folder = self.directory / key
         known = _read_done(folder)
+        if known is not None and "failed" in known:
+            # A compiler gives the same answer twice: most candidates that fail to build fall back, and would
+            # otherwise build in vain in every stage, with the device held.
+            raise self._failed(BuildFailed(known["failed"]), arguments["name"], key, known["failed"])
         if known is not None:
             module = _import_built(folder, known["module"], arguments.get("is_python_module", True))
             self.report({"name": str(name)[:200], "key": key, "cached": True, "ok": True})
@@ -86,15 +90,23 @@ class Hooks:
         try:
             module = build(**arguments)
         except (RuntimeError, OSError, ValueError, TypeError) as error:
-            failure = BuildFailed(f"building extension {asked!r} failed: {error}")
-            self.failures.append(failure)
-            text = str(error)
-            self.report({"name": asked[:200], "key": key, "ok": False, "seconds": _since(start), "log": text[-6000:]})
-            raise failure from error
+            text = f"building extension {asked!r} failed: {error}"
+            if self.writable and "Error building extension" in text:
+                (folder / DONE).write_text(json.dumps({"failed": text[-60000:]}))
+            raise self._failed(BuildFailed(text), asked, key, text, _since(start)) from error
         (folder / DONE).write_text(json.dumps({"module": arguments["name"]}))
         _drop_objects(folder)
         self.report({"name": asked[:200], "key": key, "ok": True, "cached": False, "seconds": _since(start)})
         return module
+
+    def _failed(
+        self, failure: BuildFailed, asked: Any, key: str, text: str, seconds: float | None = None
+    ) -> BuildFailed:
+        """Remember and report a build that failed."""
+        self.failures.append(failure)
+        report = {"name": str(asked)[:200], "key": key, "ok": False, "cached": seconds is None, "log": text[-6000:]}
+        self.report({**report, "seconds": seconds})
+        return failure
 
 
 def request_key(function: str, arguments: dict[str, Any]) -> str:
@@ -143,7 +155,9 @@ def _read_done(folder: Path) -> dict[str, Any] | None:
         known = json.loads((folder / DONE).read_text())
     except (OSError, ValueError):
         return None
-    return known if isinstance(known, dict) and isinstance(known.get("module"), str) else None
+    if not isinstance(known, dict):
+        return None
+    return known if isinstance(known.get("module"), str) or isinstance(known.get("failed"), str) else None
 
 
 def _drop_objects(folder: Path) -> None:

@@ -52,7 +52,7 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
 def _build(
     candidate: Path, audit: ProblemRecord, settings: Settings, build: Path, header: Path | None
 ) -> dict[str, Any]:
-    party = start_process(candidate, "ModelNew", settings, "compile", build, writable=True)
+    party = start_process(candidate, "ModelNew", settings, "compile", build, writable=True, sees_device=False)
     message = {
         "do": "start",
         "dry_run": True,

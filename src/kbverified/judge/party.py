@@ -21,6 +21,7 @@ from kbverified.sandbox import (
     SandboxError,
     SpawnRequest,
     Worker,
+    nvidia_nodes,
     spawn,
 )
 
@@ -131,7 +132,7 @@ class Party:
         return CandidateFailure("crash", f"the process ended by {status} during {during!r}")
 
     def close(self) -> None:
-        self.worker.kill()
+        self.worker.close()
 
 
 def _known_verdict(claim: Any) -> Verdict:
@@ -140,11 +141,18 @@ def _known_verdict(claim: Any) -> Verdict:
 
 
 def start_process(
-    source: Path, class_name: str, settings: Settings, name: str, build: Path | None = None, writable: bool = False
+    source: Path,
+    class_name: str,
+    settings: Settings,
+    name: str,
+    build: Path | None = None,
+    writable: bool = False,
+    sees_device: bool = True,
 ) -> Party:
     """Spawn a worker; it imports torch while the judge does the same. Nothing of the candidate runs yet.
 
     ``build`` is the candidate's build directory; a baseline or canary gets none, and sees nothing of a candidate's.
+    A worker that only builds does not see the GPU: another job may be measuring on it.
     Raises InfrastructureFault where no worker can be started.
     """
     readable = [source.absolute()]
@@ -158,9 +166,9 @@ def start_process(
         level=settings.sandbox,
         readable=tuple(readable),
         writable=(build,) if build is not None and writable else (),
-        env=_environment(settings, build, writable),
+        env=_environment(settings, build, writable) | ({} if sees_device else {"CUDA_VISIBLE_DEVICES": ""}),
         limits=Limits(),
-        devices=device_nodes() if settings.device == "cuda" else (),
+        devices=tuple(nvidia_nodes()) if settings.device == "cuda" and sees_device else (),
         name=name,
     )
     try:
@@ -168,14 +176,6 @@ def start_process(
     except (OSError, SandboxError) as error:
         raise InfrastructureFault(f"no worker could be started: {error}") from error
     return Party(worker, source.absolute(), class_name, settings.timeout_s, name)
-
-
-def device_nodes() -> tuple[str, ...]:
-    """Device files of the NVIDIA driver that are there."""
-    names = list(Path("/dev").glob("nvidia*"))
-    found = [str(p) for p in names if not p.is_dir()]
-    found += [str(p) for folder in names if folder.is_dir() for p in folder.iterdir()]
-    return tuple(sorted(found))
 
 
 _PASSED_ON = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
