@@ -50,6 +50,11 @@ POISON_AMPLITUDE = 1.0e30
 TIMING_ROUNDS = 10  # interleaved A B B A; protocol.md asks for at least ten
 TIMING_WARMUP_LAUNCHES = 3
 TIMING_REPETITIONS_MAX = 20
+# Before anything is timed the judge keeps the device busy until its SM clock has reached this share of its maximum,
+# or this long: an idle H200 was seen to need seconds of load, and to run fp32 matmuls 3 to 5 times slower meanwhile
+# (2026-11-29, docs/runs).
+TIMING_RAMP_CLOCK_SHARE = 0.9
+TIMING_RAMP_BUDGET_S = 3.0
 # One side's repetitions in one round aim at this; slow kernels get fewer repetitions, never fewer than one.
 TIMING_ROUND_BUDGET_MS = 60.0
 # The first launch after the other side had the device is discarded.
@@ -87,6 +92,8 @@ _INPUTS = ("DISTRIBUTIONS", "WEIGHT_SEED", "FORWARD_SEED")
 _TIMING = (
     "TIMING_ROUNDS",
     "TIMING_WARMUP_LAUNCHES",
+    "TIMING_RAMP_CLOCK_SHARE",
+    "TIMING_RAMP_BUDGET_S",
     "TIMING_REPETITIONS_MAX",
     "TIMING_ROUND_BUDGET_MS",
     "TIMING_DISCARD_AFTER_HANDOVER",

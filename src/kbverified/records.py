@@ -223,6 +223,10 @@ class Round(Record):
     first: Literal["baseline", "candidate"]
     baseline_ms: tuple[float, ...]
     candidate_ms: tuple[float, ...]
+    sm_clock_mhz: int | None = None
+    """SM clock right after the round; None where nothing reads it (a CPU, no NVML)."""
+    throttle_reasons: int | None = None
+    """NVML's bit mask of clock event reasons right after the round."""
 
 
 class TimeRecord(StageRecord):
@@ -231,6 +235,8 @@ class TimeRecord(StageRecord):
     stage: Literal["time-fp32", "time-tf32"]
     rounds: tuple[Round, ...] = ()
     baseline_alone_ms: tuple[float, ...] = ()
+    ramp_s: float | None = None
+    """How long the judge kept the device busy until its clock was up; None on a CPU."""
     baseline_disturbed: bool | None = None
     """The baseline alone and the baseline beside the candidate differ by more than the protocol allows."""
     interleaved: bool | None = None

@@ -32,3 +32,4 @@ def prepare(kind: str) -> None:
     importlib.import_module(f"kbverified.devices.{kind}")
     if kind == "cuda":
         importlib.import_module("cuda.bindings.driver")
+        importlib.import_module("kbverified.devices.nvml")

@@ -83,5 +83,13 @@ class Device(ABC):
     def release_cached(self) -> None:
         """Give memory that torch's allocator caches back to the device."""
 
+    def clocks(self) -> tuple[int | None, int | None]:
+        """(SM clock in MHz, bit mask of clock event reasons), as the driver reports them now; None where none does."""
+        return None, None
+
+    def ramp_up(self) -> float | None:
+        """Keep the device busy until its clock is up; seconds it took, None where there is no clock to wait for."""
+        return None
+
     def is_out_of_memory(self, error: BaseException) -> bool:
         return isinstance(error, MemoryError | torch.OutOfMemoryError)

@@ -8,13 +8,16 @@ the worker, under its own uid, maps it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from kbverified.devices.base import Device, SharedBuffer
+from kbverified.devices.nvml import Nvml
 from kbverified.lease import Gpu, visible_gpus
+from kbverified.protocol import TIMING_RAMP_BUDGET_S, TIMING_RAMP_CLOCK_SHARE
 from kbverified.records import DeviceInfo
 
 
@@ -33,6 +36,7 @@ class CudaDevice(Device):
         torch.zeros(1, device="cuda")  # makes the primary context current for the driver calls below
         self.torch_device = torch.device("cuda", 0)
         self._flush: torch.Tensor | None = None
+        self._nvml = Nvml(gpu.uuid if gpu else None)
         self._shared_bytes = 0
         self._peak_bytes = 0
         self._location = driver.CUmemLocation()
@@ -126,6 +130,22 @@ class CudaDevice(Device):
         end.record()
         torch.cuda.synchronize()
         return start.elapsed_time(end), result
+
+    def clocks(self) -> tuple[int | None, int | None]:
+        return self._nvml.clocks()
+
+    def ramp_up(self) -> float | None:
+        """Load the SMs with fp32 matrix products until NVML reports the clock up, or the budget is spent."""
+        matrix = torch.rand(4096, 4096, device=self.torch_device)
+        start = time.monotonic()
+        while time.monotonic() - start < TIMING_RAMP_BUDGET_S:
+            for _ in range(4):
+                matrix @ matrix
+            torch.cuda.synchronize()
+            clock_mhz, _ = self._nvml.clocks()
+            if clock_mhz is not None and clock_mhz >= TIMING_RAMP_CLOCK_SHARE * self._nvml.max_sm_clock_mhz:
+                break
+        return round(time.monotonic() - start, 3)
 
     # --- memory ---------------------------------------------------------------------------------------------
     def free_bytes(self) -> int:

@@ -115,6 +115,7 @@ def _baseline(action: Any) -> Any:
 
 
 def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool) -> dict[str, Any]:
+    ramp_s = job.device.ramp_up()
     inputs = _redraw(reference)
     _baseline(lambda: a.exchange.offer(inputs))
     _baseline(a.pilot)
@@ -132,7 +133,7 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool
         _run_rounds(reference, a, b, trace)
     else:
         _run_alone(reference, b, len(trace.baseline), trace.candidate, trace)
-    return trace.fields(alone, b)
+    return {**trace.fields(alone, b), "ramp_s": ramp_s}
 
 
 class _Trace:
@@ -141,15 +142,19 @@ class _Trace:
     def __init__(self) -> None:
         self.baseline: list[list[float]] = []
         self.candidate: list[list[float]] = []
+        self.clocks: list[tuple[int | None, int | None]] = []
         self.first: list[Literal["baseline", "candidate"]] = []
         self.verified: list[Any] = []
         self.walls: list[float] = []
 
     def fields(self, alone: list[float], b: Side) -> dict[str, Any]:
         first = self.first or ["baseline"] * len(self.baseline)
+        clocks = self.clocks or [(None, None)] * len(self.baseline)
         rounds = [
-            Round(first=f, baseline_ms=tuple(x), candidate_ms=tuple(y))
-            for f, x, y in zip(first, self.baseline, self.candidate, strict=True)
+            Round(
+                first=f, baseline_ms=tuple(x), candidate_ms=tuple(y), sm_clock_mhz=clock[0], throttle_reasons=clock[1]
+            )
+            for f, x, y, clock in zip(first, self.baseline, self.candidate, clocks, strict=True)
         ]
         worst = combine(self.verified)
         return {
@@ -178,6 +183,7 @@ def _run_rounds(reference: Reference, a: Side, b: Side, trace: _Trace) -> None:
                 trace.baseline.append(_baseline(lambda: a.round(False)))
             else:
                 trace.candidate.append(_timed_round(b, deliver, trace))
+        trace.clocks.append(b.job.device.clocks())
         if deliver:
             trace.verified.append(_verify(b, reference, inputs))
         del inputs
