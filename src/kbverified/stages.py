@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import __version__, protocol, records
-from kbverified.judge.party import Settings
+from kbverified.judge.party import DoesNotFit, Settings
 from kbverified.lease import Lease
 from kbverified.records import (
     CompileRecord,
@@ -80,8 +80,11 @@ def run_stage(
         fields = {"status": "skipped", "reason": reason}
         where: dict[str, Any] = {}
     else:
-        fields, where = _run(stage, candidate, sha, problem, audit, settings, compiled_path)
-        fields = {"status": "ok", **fields}
+        try:
+            fields, where = _run(stage, candidate, sha, problem, audit, settings, compiled_path)
+            fields = {"status": "ok", **fields}
+        except DoesNotFit as error:
+            fields, where = {"status": "skipped", "reason": str(error)}, {}
     provenance = clock.provenance(stage, file_sha256(problem), candidate_sha256=sha, dtype=settings.dtype, **where)
     record = RECORD_OF[stage](stage=stage, provenance=provenance, **fields)
     records.write(out, record)

@@ -29,7 +29,7 @@ def run(job: Job) -> dict[str, Any]:
     digests = reference.digests()
     with job.on_device() as device:
         device.reset_peak()
-        _preflight(job)
+        job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=2))
         try:
             started = job.await_model(party)
         except CandidateFailure as failure:
@@ -52,17 +52,6 @@ def run(job: Job) -> dict[str, Any]:
             "judge_peak_bytes": device.peak_bytes(),
             "output_tail": party.worker.output_tail(),
         }
-
-
-def _preflight(job: Job) -> None:
-    """Refuse before anything is started what cannot fit: that is no verdict about the candidate."""
-    needed = needed_bytes(job.audit, copies_of_buffers=2, models=2)
-    free = job.device.free_bytes()
-    if needed > free:
-        raise InfrastructureFault(
-            f"problem {job.problem}: the gate needs about {needed / 2**30:.1f} GiB, "
-            f"the device has {free / 2**30:.1f} GiB free"
-        )
 
 
 def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:

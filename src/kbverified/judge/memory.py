@@ -14,7 +14,7 @@ from kbverified import problems
 from kbverified.devices.cpu import reset_resident_peak, resident_bytes, resident_peak_bytes
 from kbverified.distributions import draw
 from kbverified.judge.exchange import Exchange
-from kbverified.judge.inputs import secret_seed
+from kbverified.judge.inputs import needed_bytes, secret_seed
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
 from kbverified.judge.stage import Job
 from kbverified.protocol import FORWARD_SEED, STANDARD_DISTRIBUTION
@@ -25,6 +25,7 @@ def run(job: Job) -> dict[str, Any]:
     """Measure one candidate and its baseline; returns the fields of the record. Raises InfrastructureFault."""
     module = problems.load(job.problem)
     with job.on_device():
+        job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=1))
         fields: dict[str, Any] = {"input_bytes": job.audit.input_bytes, "output_bytes": job.audit.output_bytes}
         try:
             job.await_model(job.baseline)

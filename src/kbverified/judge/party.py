@@ -47,6 +47,10 @@ class InfrastructureFault(RuntimeError):
     """Something other than the candidate is broken: no record is written, the job fails and is retried."""
 
 
+class DoesNotFit(RuntimeError):
+    """The problem is too large for this device, whatever else runs there: the stage is skipped and says so."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a stage was told on its command line."""

@@ -15,6 +15,7 @@ from kbverified import lease
 from kbverified.judge.party import (
     AMBIGUOUS,
     CandidateFailure,
+    DoesNotFit,
     InfrastructureFault,
     Party,
     Settings,
@@ -119,6 +120,19 @@ class Job:
                 yield self.device
             finally:
                 self.end()
+
+    def preflight(self, needed_bytes: int) -> None:
+        """Refuse before anything is launched what cannot fit: that is no verdict about the candidate.
+
+        Raises DoesNotFit where the device is too small, InfrastructureFault where only now too little is free.
+        """
+        free, total = self.device.free_bytes(), self.device.total_bytes()
+        if needed_bytes <= free:
+            return
+        text = f"{self.problem}: {self.stage} needs about {needed_bytes / 2**30:.1f} GiB of device memory"
+        if needed_bytes > total:
+            raise DoesNotFit(f"{text}, the device has {total / 2**30:.1f} GiB")
+        raise InfrastructureFault(f"{text}, {free / 2**30:.1f} of {total / 2**30:.1f} GiB are free: who else uses it?")
 
     def end(self) -> None:
         """End every worker; their contexts are torn down side by side."""

@@ -91,6 +91,7 @@ def run(job: Job) -> dict[str, Any]:
     with job.on_device() as device:
         _baseline(lambda: job.await_model(job.baseline))
         reference.place(device)
+        job.preflight(needed_bytes(job.audit, copies_of_buffers=3, models=2))
         interleaved = needed_bytes(job.audit, copies_of_buffers=4, models=3) < device.free_bytes()
         a, b = Side(job, job.baseline), Side(job, job.party)
         try:
