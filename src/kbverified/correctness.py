@@ -6,6 +6,7 @@ Errors are computed in float64 over chunks of protocol.COMPARE_CHUNK_ELEMENTS el
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import torch
@@ -120,14 +121,13 @@ class _Sums:
         if not count:
             return Comparison(0.0, 0.0, None, None, None, 0, 0, 0, 0, True)
         good = self.mismatched == 0
-        # A sum of squares beyond float64's range would no longer be a number that a record can hold.
         relative = math.sqrt(self.error_sq / self.reference_sq) if good and self.reference_sq > 0 else None
         return Comparison(
             critical_tolerance=_finite(self.critical) if good else None,
             max_abs_error=_finite(self.largest) if good else None,
             rms_relative_error=_finite(relative),
             reference_rms=_finite(math.sqrt(self.reference_sq / count)),
-            reference_max_abs=_finite(self.reference_largest),
+            reference_max_abs=self.reference_largest,
             nan_count=self.nans,
             inf_count=self.infs,
             mismatched_nonfinite=self.mismatched,
@@ -137,4 +137,7 @@ class _Sums:
 
 
 def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
+    """A number that a record can hold. Beyond float64's range it is capped: a candidate that is as wrong as that
+    must not leave a record without any number to judge it by. None where there is none.
+    """
+    return min(value, sys.float_info.max) if value is not None and not math.isnan(value) else None
