@@ -7,6 +7,7 @@ kernel releases it when the job's process dies. Torch-free: a job waits for its 
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import os
 import subprocess
@@ -31,6 +32,7 @@ class Gpu:
     compute_capability: str
 
 
+@functools.cache
 def installed_gpus() -> list[Gpu]:
     """Every GPU of this machine as nvidia-smi lists it; empty where there is none."""
     command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
@@ -62,9 +64,11 @@ def visible_gpus() -> list[Gpu]:
 class Lease:
     """A held device. Released by ``close`` or by the death of the process."""
 
-    def __init__(self, device: str, gpu: Gpu | None, fd: int, waited_s: float):
+    def __init__(self, device: str, gpu: Gpu | None, fd: int, waited_s: float, place: tuple[int, int] = (0, 1)):
         self.device = device
         self.gpu = gpu
+        self.index, self.count = place
+        """Which of how many visible devices of the kind this is."""
         self.waited_s = waited_s
         self.held_s = 0.0
         self._since = time.monotonic()
@@ -108,10 +112,10 @@ def acquire(kind: str, timeout_s: float = 24 * 3600, waiting: Callable[[str], No
     deadline = time.monotonic() + timeout_s
     try:
         while True:
-            for name, gpu in zip(names, gpus, strict=True):
+            for index, (name, gpu) in enumerate(zip(names, gpus, strict=True)):
                 fd = _try_lock(folder / f"{name}.lock")
                 if fd is not None:
-                    return Lease(name, gpu, fd, time.monotonic() - start)
+                    return Lease(name, gpu, fd, time.monotonic() - start, (index, len(gpus)))
             _pause(deadline, kind, folder)
     finally:
         os.close(queue)

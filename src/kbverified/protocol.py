@@ -55,6 +55,8 @@ TIMING_REPETITIONS_MAX = 20
 # (2026-11-29, docs/runs).
 TIMING_RAMP_CLOCK_SHARE = 0.9
 TIMING_RAMP_BUDGET_S = 3.0
+# Cores kept for each GPU: judge, baseline, candidate, and one to spare.
+RESERVED_CORES_PER_DEVICE = 4
 # One side's repetitions in one round aim at this; slow kernels get fewer repetitions, never fewer than one.
 TIMING_ROUND_BUDGET_MS = 60.0
 # The first launch after the other side had the device is discarded.
@@ -94,6 +96,7 @@ _TIMING = (
     "TIMING_WARMUP_LAUNCHES",
     "TIMING_RAMP_CLOCK_SHARE",
     "TIMING_RAMP_BUDGET_S",
+    "RESERVED_CORES_PER_DEVICE",
     "TIMING_REPETITIONS_MAX",
     "TIMING_ROUND_BUDGET_MS",
     "TIMING_DISCARD_AFTER_HANDOVER",

@@ -237,6 +237,8 @@ class TimeRecord(StageRecord):
     baseline_alone_ms: tuple[float, ...] = ()
     ramp_s: float | None = None
     """How long the judge kept the device busy until its clock was up; None on a CPU."""
+    reserved_cores: int | None = None
+    """Cores kept for this device's judge and workers; None where the machine has too few, or no GPU."""
     baseline_disturbed: bool | None = None
     """The baseline alone and the baseline beside the candidate differ by more than the protocol allows."""
     interleaved: bool | None = None

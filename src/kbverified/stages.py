@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,20 @@ def run_stage(
     return record
 
 
+def stay_off_reserved_cores(device: str) -> frozenset[int]:
+    """Imports and compilers run beside the cores that are kept for devices; returns all cores of this job.
+
+    A stage moves to its device's cores when it holds the device. On a CPU device nothing is kept.
+    """
+    allowed = frozenset(os.sched_getaffinity(0))
+    if device == "cuda":
+        from kbverified import affinity
+        from kbverified.lease import visible_gpus
+
+        affinity.pin(affinity.common_cores(allowed, max(len(visible_gpus()), 1)))
+    return allowed
+
+
 def _skip_reason(
     stage: str, audit: ProblemRecord, settings: Settings, compiled_path: Path | None, gate_path: Path | None
 ) -> str | None:
@@ -141,6 +156,7 @@ def _run(
     """Run a stage; (fields of its record, fields of its provenance)."""
     from kbverified.judge import build
 
+    allowed_cores = stay_off_reserved_cores(settings.device)
     if stage == "compile":
         return build.run(candidate, sha, audit, settings), {}
     from kbverified.compilation import directory as directories
@@ -151,7 +167,7 @@ def _run(
     mode = settings.gate_mode if stage == "hidden-gate" else TIMING_MODE.get(stage, "default")
     folder = directories.build_directory(settings.build_root, sha, toolchain.find(settings.arch))
     writable = stage == "hidden-gate"
-    job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode)
+    job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode, allowed_cores=allowed_cores)
     if writable and compiled_path is not None:
         job.builds_in_gate = records.read(compiled_path, CompileRecord).deferred is not None
     with directories.locked(folder) if writable else _unlocked(folder):
@@ -207,6 +223,7 @@ def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord
 
     clock = Clock()
     name, level = _name_and_level(problem)
+    stay_off_reserved_cores(settings.device)
     fields, device, held = audit.run(problem, settings)
     provenance = clock.provenance(
         "audit-problem", file_sha256(problem), device=device, mode=protocol.GATE_MODE, **lease_times(held)

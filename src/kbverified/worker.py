@@ -53,11 +53,11 @@ class Bootstrap:
         import torch
         import torch.utils.cpp_extension
 
-        from kbverified import codec, distributions, layout, precision
+        from kbverified import affinity, codec, distributions, layout, precision
         from kbverified.devices import prepare
 
         # Everything that a launch will need is imported now, before a device is held for it.
-        del codec, distributions, layout, precision
+        del affinity, codec, distributions, layout, precision
         prepare(os.environ.pop("KBV_DEVICE"))
         torch.set_grad_enabled(False)
         self.channel.send({"ready": os.getpid()})
@@ -79,11 +79,13 @@ class Bootstrap:
         """Open the device, load the source, construct the model from the weight seed."""
         import torch
 
-        from kbverified import codec, precision
+        from kbverified import affinity, codec, precision
         from kbverified.distributions import DTYPES
 
         for name, value in message.get("environment", {}).items():
             os.environ[name] = value
+        if message.get("cores"):
+            affinity.pin(message["cores"])
         if message.get("threads"):
             torch.set_num_threads(int(message["threads"]))
         self._install_hooks(message)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbverified import lease
+from kbverified import affinity, lease
 from kbverified.judge.party import (
     AMBIGUOUS,
     CandidateFailure,
@@ -59,6 +59,10 @@ class Job:
     baseline: Any = None
     device: Any = None
     held: lease.Lease | None = None
+    allowed_cores: frozenset[int] = frozenset()
+    """Every core that this job may use."""
+    cores: frozenset[int] | None = None
+    """The cores kept for the device that this job holds; None where nothing is reserved."""
 
     def start(self, source: Path, class_name: str, name: str) -> Party:
         """Spawn a worker for a source; the job ends it."""
@@ -78,6 +82,7 @@ class Job:
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
         message = start_message(party, self.settings, self.mode, self.audit.init_inputs, weight_seed, gpu)
         message["digests"] = digests
+        message["cores"] = sorted(self.cores) if self.cores else None
         if party.class_name == "ModelNew":
             message.update(build_directory=str(self.build), build_writable=self.build_writable)
         party.post(message)
@@ -113,6 +118,7 @@ class Job:
             torch.set_num_threads(self.settings.threads)
         with leased(self.settings.device) as self.held:
             try:
+                self._move_to_reserved_cores()
                 first = self.baseline or self.party
                 self.post_model(first, digests=first is self.party)  # it opens the device while this process does
                 self.device = open_device(self.settings.device, self.held.gpu)
@@ -120,6 +126,13 @@ class Job:
                 yield self.device
             finally:
                 self.end()
+
+    def _move_to_reserved_cores(self) -> None:
+        if self.held is None or self.held.gpu is None:
+            return
+        self.cores = affinity.reserved_cores(self.allowed_cores, self.held.index, self.held.count)
+        if self.cores:
+            affinity.pin(self.cores)
 
     def preflight(self, needed_bytes: int) -> None:
         """Refuse before anything is launched what cannot fit: that is no verdict about the candidate.

@@ -134,7 +134,7 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool
         _run_rounds(reference, a, b, trace)
     else:
         _run_alone(reference, b, len(trace.baseline), trace.candidate, trace)
-    return {**trace.fields(alone, b), "ramp_s": ramp_s}
+    return {**trace.fields(alone, b), "ramp_s": ramp_s, "reserved_cores": len(job.cores) if job.cores else None}
 
 
 class _Trace:
