@@ -6,6 +6,9 @@ switches both on. Both flags are always set and always read back: never assumed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 from kbverified.records import FlagState
@@ -24,12 +27,31 @@ def set_mode(mode: str) -> None:
 
 
 def read_flags() -> FlagState:
-    """The global flags that change what fp32 arithmetic means, as they are now."""
+    """The global flags that change what fp32 arithmetic means, as they are now.
+
+    Code may set them through torch's newer interface (``fp32_precision``); reading the older one then raises.
+    """
+    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
     return FlagState(
-        matmul_tf32=bool(torch.backends.cuda.matmul.allow_tf32),
-        cudnn_tf32=bool(torch.backends.cudnn.allow_tf32),
-        matmul_precision=str(torch.get_float32_matmul_precision()),
-        cudnn_benchmark=bool(torch.backends.cudnn.benchmark),
+        matmul_tf32=_tf32(lambda: cuda.matmul.allow_tf32, cuda.matmul),
+        cudnn_tf32=_tf32(lambda: cudnn.allow_tf32, getattr(cudnn, "conv", None), getattr(cudnn, "rnn", None)),
+        matmul_precision=_matmul_precision(),
+        cudnn_benchmark=bool(cudnn.benchmark),
         deterministic=bool(torch.are_deterministic_algorithms_enabled()),
         default_dtype=str(torch.get_default_dtype()).removeprefix("torch."),
     )
+
+
+def _tf32(older: Callable[[], bool], *newer: Any) -> bool:
+    """The older flag; where torch refuses to give it, whether any operator has TF32 by the newer interface."""
+    try:
+        return bool(older())
+    except RuntimeError:
+        return any(getattr(place, "fp32_precision", None) == "tf32" for place in newer)
+
+
+def _matmul_precision() -> str:
+    try:
+        return str(torch.get_float32_matmul_precision())
+    except RuntimeError:  # set through both interfaces, to different values
+        return "mixed"
