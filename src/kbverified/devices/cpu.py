@@ -5,6 +5,7 @@ There is no TF32 unit and no allocator counter here. Results say ``cpu`` and sta
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import platform
@@ -33,10 +34,12 @@ class CpuDevice(Device):
         return DeviceInfo(kind="cpu", name=_cpu_name(), torch=torch.__version__, memory_bytes=self.total_bytes())
 
     def allocate(self, nbytes: int) -> SharedBuffer:
-        fd = os.memfd_create("kbverified", os.MFD_CLOEXEC)
+        fd = os.memfd_create("kbverified", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(fd, max(nbytes, 1))
             os.posix_fallocate(fd, 0, max(nbytes, 1))
+            # A worker that shrank the file would end the judge: reading beyond a file's end is SIGBUS.
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         except OSError as error:
             os.close(fd)
             raise MemoryError(f"a shared buffer of {nbytes} bytes: {error.strerror}") from None
