@@ -6,7 +6,6 @@ from a secret seed before every round. Raw repetitions are kept; every summary i
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 from typing import Any, Literal
@@ -36,6 +35,10 @@ from kbverified.records import Round
 
 # What a launch costs beside itself: the flush and the messages. Only used to size the rounds.
 _OVERHEAD_MS = {"cuda": 0.15, "cpu": 6.0}
+# No clock here ticks faster than once in a nanosecond.
+_SHORTEST_MS = 1e-6
+# A GPU's clock and the judge's drift apart by parts per million; this is room enough.
+_CLOCKS_AGREE = 1.01
 
 
 class Side:
@@ -59,7 +62,9 @@ class Side:
             "deliver": deliver,
         }
         limit = self.party.timeout_s * (discard + repetitions)
-        return checked_times(self.party.ask(message, timeout_s=limit).get("times_ms"), repetitions)
+        start = time.monotonic()
+        claim = self.party.ask(message, timeout_s=limit).get("times_ms")
+        return checked_times(claim, repetitions, 1e3 * (time.monotonic() - start))
 
     def round(self, deliver: bool) -> list[float]:
         return self.time(self.discard, self.repetitions, deliver)
@@ -75,13 +80,21 @@ class Side:
         self.round_ms = one_ms * (self.repetitions + self.discard)
 
 
-def checked_times(claim: Any, count: int) -> list[float]:
-    """A worker's list of times, if it is one. Raises CandidateFailure for anything else."""
+def checked_times(claim: Any, count: int, wall_ms: float) -> list[float]:
+    """A worker's list of times, if it is one and the judge's clock (``wall_ms``) has room for it.
+
+    Raises CandidateFailure for anything else.
+    """
     good = isinstance(claim, list) and len(claim) == count
-    if not good or not all(isinstance(t, int | float) and not isinstance(t, bool) and t > 0 for t in claim):
-        raise CandidateFailure("protocol_violation", f"expected {count} positive times, got {str(claim)[:120]}")
-    if not all(math.isfinite(t) for t in claim):
-        raise CandidateFailure("protocol_violation", "a time is not finite")
+    if not good or not all(isinstance(t, int | float) and not isinstance(t, bool) for t in claim):
+        raise CandidateFailure("protocol_violation", f"expected {count} times, got {str(claim)[:120]}")
+    # Each by itself first: integers may have thousands of digits, which no sum of floats takes.
+    if not all(_SHORTEST_MS <= t <= _CLOCKS_AGREE * wall_ms for t in claim):
+        raise CandidateFailure(
+            "protocol_violation", f"a time of 0 or longer than its message's {wall_ms:.1f} ms: {str(claim)[:120]}"
+        )
+    if sum(claim) > _CLOCKS_AGREE * wall_ms:
+        raise CandidateFailure("protocol_violation", f"{sum(claim):.1f} ms in launches of {wall_ms:.1f} ms in all")
     return [float(t) for t in claim]
 
 

@@ -1,0 +1,34 @@
+"""What a worker may claim to its judge, and what the judge makes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbverified.judge.party import CandidateFailure
+from kbverified.judge.timing import checked_times
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        None,
+        {"0": 1.0},
+        [1.0],
+        [1.0, True],
+        [1.0, "1"],
+        [1.0, 0],
+        [1.0, -1.0],
+        [1.0, 5e-324],  # the ratio with it is infinite
+        [1.0, 1.7e308],
+        [1.0, 10**400],  # no float holds it
+        [6.0, 6.0],  # together longer than the judge waited
+    ],
+)
+def test_times_that_cannot_be_are_no_message(claim):
+    with pytest.raises(CandidateFailure) as caught:
+        checked_times(claim, 2, wall_ms=10.0)
+    assert caught.value.verdict == "protocol_violation"
+
+
+def test_times_within_the_judges_clock_are_taken():
+    assert checked_times([1, 8.5], 2, wall_ms=10.0) == [1.0, 8.5]
