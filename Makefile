@@ -14,6 +14,7 @@ CORES ?= $(shell nproc 2>/dev/null || echo 2)
 TORCH := torch==2.13.0
 GPU := $(if $(wildcard /dev/nvidia0),-r envs/gpu.txt)
 STAMP := $(VENV)/.installed
+CODE := src tests workflow benchmarks .ci
 
 .PHONY: help demo test test-gpu lint bench device-run forget tools clean
 
@@ -53,8 +54,8 @@ test: $(STAMP)
 # --- the others -----------------------------------------------------------------------------------------------
 
 lint: $(STAMP)
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/snakefmt -l 120 --check Snakefile workflow
 	$(BIN)/mypy
 	$(BIN)/python .ci/snakemake_lint.py
@@ -66,7 +67,9 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/plan.py
 
 device-run: $(STAMP)
-	$(BIN)/python -m kbverified device-run --list $(LIST) --out $(OUT) $(if $(SHARD),--shard $(SHARD))
+	@test -n '$(LIST)' -a -n '$(OUT)' || { echo 'say what and where: make device-run LIST=file OUT=folder [SHARD=1/4] [RESUME=archives] [CONFIG=file] [MINUTES=9]'; exit 2; }
+	$(BIN)/python -m kbverified device-run --list $(LIST) --out $(OUT) $(if $(SHARD),--shard $(SHARD)) \
+	  $(if $(RESUME),--resume $(RESUME)) $(if $(CONFIG),--config $(CONFIG)) $(if $(MINUTES),--minutes $(MINUTES))
 
 # A longer time limit changes nothing for candidates that met the old one, so it reruns nothing by itself.
 forget:

@@ -1,4 +1,4 @@
-"""Run ``snakemake --lint`` and fail on whatever it finds, but for one advice that this workflow goes against on purpose.
+"""Run ``snakemake --lint`` and fail on whatever it finds, but for one advice that this workflow does not follow.
 
 Snakemake asks for a conda environment or a container per rule. Here every rule runs in the one pip environment that
 envs/constraints.txt pins, since the judge, its workers and the planning process have to agree on one torch.
