@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kbverified.compilation import jit_caches
 from kbverified.sandbox import Channel, ChannelClosed
 
 # The judge kills its workers; a worker that is forgotten ends by itself.
@@ -276,21 +276,10 @@ def _state_digests(model: Any) -> list[list[Any]]:
         return []
 
 
-def unseal_caches() -> None:
-    """Copy the gate's JIT caches (Triton and the like) to this process's private folder: never written back."""
-    sealed, private = os.environ.pop("KBV_SEALED_CACHE", None), os.environ.get("TRITON_CACHE_DIR")
-    if sealed is None or private is None:
-        return
-    for name in ("triton", "nv", "inductor"):
-        source, target = Path(sealed) / name, Path(private).parent / name
-        if source.is_dir() and not target.exists():
-            shutil.copytree(source, target, symlinks=True)
-
-
 def main() -> int:
     """Serve the channel that the sandbox handed over."""
     channel = Channel.from_environment()
-    unseal_caches()
+    jit_caches.unseal()
     with contextlib.suppress(ChannelClosed):
         Bootstrap(channel).serve()
     return 0

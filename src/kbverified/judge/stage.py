@@ -112,8 +112,11 @@ class Job:
 
         torch.set_grad_enabled(False)
         prepare(self.settings.device)
-        for party in self.parties:
-            party.wait_ready()
+        try:
+            for party in self.parties:
+                party.wait_ready()
+        except CandidateFailure as failure:  # nothing of the candidate has run yet
+            raise InfrastructureFault(f"a worker did not start: {failure}") from failure
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
         with leased(self.settings.device) as self.held:
