@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbverified.compilation.toolchain import Toolchain
+from kbverified.sandbox import reclaim
 
 SEALED = ".sealed"
 """Exists once the gate has finished with the directory; later stages mount it read-only."""
@@ -29,12 +30,16 @@ def build_directory(root: Path, candidate_sha256: str, toolchain: Toolchain) -> 
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[Path]:
-    """Hold a build directory: identical candidates (duplicate samples) build one after the other."""
+    """Hold a build directory: identical candidates (duplicate samples) build one after the other.
+
+    What a judge that was killed left in a worker's hands is taken back first.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     lock = directory.parent / f"{directory.name}.lock"
     fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
+        reclaim(directory)
         yield directory
     finally:
         os.close(fd)

@@ -10,6 +10,10 @@ import os
 import stat
 from pathlib import Path
 
+# No builder comes near either; the system's own limit on a path is 4096 bytes, a name may have 255 of them.
+_MOST_LEVELS = 64
+_LONGEST_PATH_BYTES = 2048
+
 
 def adopt(path: str | Path, uid: int, gid: int) -> None:
     """Give a tree to a uid, without following links. Raises OSError.
@@ -28,24 +32,50 @@ def reclaim(path: str | Path) -> list[str]:
     """Take a tree back from a dead worker: owned by the judge, readable by all, writable by its owner alone.
 
     Folders become 0755, files 0644, or 0755 where somebody could execute them. Links stay as they are (they are
-    never followed here); sockets, pipes and device nodes are removed. Returns what was removed. For a tree whose
-    worker's family is dead. Raises OSError.
+    never followed here). Removed are sockets, pipes, device nodes, and folders so deep that no path leads there.
+    Returns what was removed. For a tree whose worker's family is dead. Raises OSError.
     """
+    root = os.fspath(path)
     removed: list[str] = []
-    _take(os.fspath(path))
-    pending = [os.fspath(path)]
+    _take(root)
+    pending = [(root, 0)]
     while pending:
-        folder = pending.pop()
-        with os.scandir(folder) as entries:
-            names = [entry.path for entry in entries]
-        for name in names:
+        folder, depth = pending.pop()
+        for name in _entries(folder):
             kind = _take(name)
-            if stat.S_ISDIR(kind):
-                pending.append(name)
+            if stat.S_ISDIR(kind) and (depth >= _MOST_LEVELS or len(os.fsencode(name)) > _LONGEST_PATH_BYTES):
+                _remove(name, root)
+                removed.append(name)
+            elif stat.S_ISDIR(kind):
+                pending.append((name, depth + 1))
             elif not (stat.S_ISREG(kind) or stat.S_ISLNK(kind)):
                 os.unlink(name)
                 removed.append(name)
     return removed
+
+
+def _entries(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.path for entry in entries]
+
+
+def _remove(folder: str, root: str) -> None:
+    """Remove a tree of any depth: folders in it are first moved up to the root, so that every path stays short."""
+    pending = [folder]
+    moved = 0
+    while pending:
+        current = pending.pop()
+        _take(current)
+        for name in _entries(current):
+            if stat.S_ISDIR(os.lstat(name).st_mode):
+                _take(name)  # moving a folder writes into it
+                while os.path.lexists(place := os.path.join(root, f".removed-{moved}")):
+                    moved += 1
+                os.rename(name, place)
+                pending.append(place)
+            else:
+                os.unlink(name)
+        os.rmdir(current)
 
 
 def _take(path: str) -> int:
