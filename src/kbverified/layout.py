@@ -95,14 +95,15 @@ def mismatch(value: Any, wanted: Any, slots: list[Slot], device_type: str) -> tu
     for index, (tensor, slot) in enumerate(zip(leaves(value), slots, strict=True)):
         if type(tensor) is not torch.Tensor:
             return "wrong_type", f"output {index} is a {type(tensor).__name__}, expected exactly torch.Tensor"
+        if tensor.layout is not torch.strided or tensor.is_nested:  # a nested tensor has no shape to ask for
+            kind = "nested" if tensor.is_nested else tensor.layout
+            return "wrong_type", f"output {index} has layout {kind}, expected strided"
         if list(tensor.shape) != slot["shape"]:
             return "wrong_shape", f"output {index} has shape {list(tensor.shape)[:8]}, expected {slot['shape']}"
         if dtype_name(tensor.dtype) != slot["dtype"]:
             return "wrong_dtype", f"output {index} is {dtype_name(tensor.dtype)}, expected {slot['dtype']}"
         if tensor.device.type != device_type:
             return "wrong_device", f"output {index} is on {tensor.device.type}, expected {device_type}"
-        if tensor.layout is not torch.strided:
-            return "wrong_type", f"output {index} has layout {tensor.layout}, expected strided"
     return None
 
 
