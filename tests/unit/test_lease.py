@@ -1,0 +1,308 @@
+"""One job per device at a time, in the order in which they came, whatever becomes of them."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kbverified import lease
+
+GPUS = """GPU-aaaa-1, NVIDIA H200, 580.1, 143771, 9.0
+GPU-bbbb-2, NVIDIA H200, 580.1, 143771, 9.0
+"""
+
+# Holds a device until a line comes, and says what it does.
+HOLDER = """
+import sys
+from kbverified import lease
+held = lease.acquire(sys.argv[1], waiting=lambda text: print(text, flush=True))
+print("holds", held.device, flush=True)
+sys.stdin.readline()
+held.close()
+print("closed", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("KBV_LEASE_DIR", str(tmp_path / "leases"))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    return tmp_path / "leases"
+
+
+@pytest.fixture
+def smi(tmp_path, monkeypatch):
+    """Replace nvidia-smi; returns a function that sets what it prints and how it ends."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    def write(text: str, code: int = 0) -> None:
+        script = folder / "nvidia-smi"
+        script.write_text(f"#!/bin/sh\ncat <<'END'\n{text}END\nexit {code}\n")
+        script.chmod(0o755)
+        lease.installed_gpus.cache_clear()
+
+    write(GPUS)
+    yield write
+    lease.installed_gpus.cache_clear()
+
+
+class Holder:
+    """Another process that wants a device."""
+
+    def __init__(self, kind: str, **environment: str):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, kind],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **environment},
+        )
+        self.text = b""
+
+    def says(self, within_s: float = 20.0) -> str:
+        """Its next line; an empty one where none comes in time."""
+        deadline = time.monotonic() + within_s
+        while b"\n" not in self.text:
+            if not select.select([self.process.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                return ""
+            self.text += os.read(self.process.stdout.fileno(), 4096) or b"\n"
+        line, self.text = self.text.split(b"\n", 1)
+        return line.decode()
+
+    def go_on(self) -> None:
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def start():
+    started: list[Holder] = []
+
+    def begin(kind: str = "cpu", **environment: str) -> Holder:
+        started.append(Holder(kind, **environment))
+        return started[-1]
+
+    yield begin
+    for holder in started:
+        holder.end()
+
+
+def taken(kind: str = "cpu") -> bool:
+    """Whether somebody holds a device of a kind, and every one that was ever held."""
+    pattern = "cpu-*.lock" if kind == "cpu" else "GPU-*.lock"
+    files = list(Path(os.environ["KBV_LEASE_DIR"]).glob(pattern))
+    return bool(files) and all(probe(path) is None for path in files)
+
+
+def test_one_holder_at_a_time_across_processes(start):
+    first = start()
+    assert first.says() == f"holds cpu-{os.getuid()}"
+    assert taken()
+    second = start()
+    wait_for_the_head()
+    assert second.says(within_s=0.2) == ""
+    first.go_on()
+    assert first.says() == "closed"  # the process lives on, the device is free
+    assert second.says().startswith("holds")
+    assert taken()
+
+
+def test_the_death_of_a_holder_frees_its_device(start):
+    first = start()
+    assert first.says().startswith("holds")
+    assert taken()
+    first.process.send_signal(signal.SIGKILL)
+    first.process.wait()
+    assert not taken()
+
+
+def test_a_child_of_the_holder_does_not_keep_the_device():
+    with lease.acquire("cpu"):
+        child = subprocess.Popen(["sleep", "30"])
+    try:
+        assert not taken()
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_who_waits_is_served_in_the_order_of_arrival(start):
+    """The second to come polls for the device; the later ones queue behind it in the kernel."""
+    first = start()
+    assert first.says().startswith("holds")
+    waiting = []
+    for _ in range(4):
+        waiting.append(start())
+        if len(waiting) > 1:
+            assert waiting[-1].says() == "waiting for a cpu device"
+            time.sleep(0.1)  # from its word to its place in the queue is one system call
+        else:
+            wait_for_the_head()
+    previous = first
+    for holder in waiting:
+        assert taken()
+        others = [h for h in waiting if h is not holder]
+        previous.go_on()
+        assert holder.says().startswith("holds")
+        assert all(h.process.poll() is None for h in others)
+        previous = holder
+
+
+def head_of_queue_is_taken() -> bool:
+    """Whether somebody waits at the head of the queue, as seen from outside."""
+    files = list(Path(os.environ["KBV_LEASE_DIR"]).glob("queue-*.lock"))
+    return any(free is None for free in map(probe, files))
+
+
+def wait_for_the_head() -> None:
+    """Until a waiting process stands at the head of the queue."""
+    deadline = time.monotonic() + 20
+    while not head_of_queue_is_taken():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def probe(path: Path) -> bool | None:
+    fd = lease._try_lock(path)
+    if fd is None:
+        return None
+    os.close(fd)
+    return True
+
+
+def test_a_killed_waiter_is_passed_over(start):
+    first = start()
+    assert first.says().startswith("holds")
+    head = start()
+    wait_for_the_head()
+    second = start()
+    assert second.says() == "waiting for a cpu device"
+    head.process.send_signal(signal.SIGKILL)
+    first.go_on()
+    assert second.says().startswith("holds")
+
+
+def test_times_waited_and_held_are_kept(start):
+    first = start()
+    assert first.says().startswith("holds")
+    began = time.monotonic()
+    first.go_on()
+    with lease.acquire("cpu") as held:
+        waited = time.monotonic() - began
+        time.sleep(0.05)
+    assert 0 <= held.waited_s <= waited
+    assert 0.05 <= held.held_s < 5
+    held.close()  # a second time does no harm
+    assert held.held_s < 5
+
+
+def test_a_device_that_does_not_get_free_is_an_error_that_says_where_to_look(start, places):
+    assert start().says().startswith("holds")
+    with pytest.raises(TimeoutError, match=rf"no cpu device.*{places}"):
+        lease.acquire("cpu", timeout_s=0.1)
+    # The failed attempt gave its place in the queue back.
+    assert not head_of_queue_is_taken()
+
+
+def test_the_folder_is_made_and_named_by_the_environment(places, monkeypatch):
+    assert not places.exists()
+    lease.acquire("cpu").close()
+    assert (places / f"cpu-{os.getuid()}.lock").exists()
+    monkeypatch.delenv("KBV_LEASE_DIR")
+    assert lease.lease_directory() == Path("/tmp/kbverified-leases")
+
+
+# --- GPUs -----------------------------------------------------------------------------------------------------------
+
+
+def test_what_nvidia_smi_lists(smi):
+    found = lease.installed_gpus()
+    assert [gpu.uuid for gpu in found] == ["GPU-aaaa-1", "GPU-bbbb-2"]
+    assert found[0] == lease.Gpu("GPU-aaaa-1", "NVIDIA H200", "580.1", 143771, "9.0")
+
+
+@pytest.mark.parametrize(("text", "code"), [("", 0), (GPUS, 9), ("No devices were found\n", 0), ("\n\n", 0)])
+def test_no_gpu_is_an_empty_list(smi, text, code):
+    smi(text, code)
+    assert lease.installed_gpus() == []
+
+
+def test_without_nvidia_smi_there_is_no_gpu(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    lease.installed_gpus.cache_clear()
+    assert lease.installed_gpus() == []
+    with pytest.raises(lease.NoDevice, match=r"nvidia-smi and CUDA_VISIBLE_DEVICES.*device: cpu"):
+        lease.acquire("cuda")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, ["GPU-aaaa-1", "GPU-bbbb-2"]),
+        ("0", ["GPU-aaaa-1"]),
+        ("1", ["GPU-bbbb-2"]),
+        ("1,0", ["GPU-bbbb-2", "GPU-aaaa-1"]),
+        (" 0 , 1 ", ["GPU-aaaa-1", "GPU-bbbb-2"]),
+        ("GPU-bbbb-2", ["GPU-bbbb-2"]),
+        ("GPU-b", ["GPU-bbbb-2"]),
+        ("", []),
+        ("7", []),
+        ("GPU-cccc", []),
+        ("-1", []),
+    ],
+)
+def test_visible_devices_are_respected(smi, monkeypatch, value, expected):
+    if value is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    assert [gpu.uuid for gpu in lease.visible_gpus()] == expected
+
+
+def test_no_visible_gpu_is_no_device(smi, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(lease.NoDevice):
+        lease.acquire("cuda")
+
+
+def test_two_gpus_serve_two_jobs_and_a_third_waits(smi, start):
+    first, second = start("cuda"), start("cuda")
+    words = [next(word for word in iter(holder.says, "") if word.startswith("holds")) for holder in (first, second)]
+    assert sorted(words) == ["holds GPU-aaaa-1", "holds GPU-bbbb-2"]
+    assert taken("cuda")
+    assert not taken("cpu")
+    third = start("cuda")
+    wait_for_the_head()
+    second.go_on()
+    assert third.says() == words[1]
+
+
+def test_jobs_with_different_views_of_the_machine_exclude_each_other(smi, start):
+    """They stand in different queues; the device's own lock keeps them apart."""
+    all_see = start("cuda")
+    assert all_see.says() == "holds GPU-aaaa-1"
+    one_sees = start("cuda", CUDA_VISIBLE_DEVICES="GPU-aaaa-1")
+    wait_for_the_head()
+    assert one_sees.says(within_s=0.2) == ""
+    all_see.go_on()
+    assert one_sees.says() == "holds GPU-aaaa-1"
+
+
+def test_a_lease_names_the_gpu_it_holds(smi):
+    with lease.acquire("cuda") as first, lease.acquire("cuda") as second:
+        assert (first.gpu.uuid, second.gpu.uuid) == ("GPU-aaaa-1", "GPU-bbbb-2")
+        assert first.device == first.gpu.uuid
+        assert [(held.index, held.count) for held in (first, second)] == [(0, 2), (1, 2)]
+    with lease.acquire("cpu") as held:
+        assert held.gpu is None
