@@ -59,6 +59,7 @@ rule all:
 
 
 onstart:
+    require_device()
     progress.start(logger, total=len(workflow.dag))
 
 

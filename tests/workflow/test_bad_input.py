@@ -20,6 +20,15 @@ def test_cuda_without_a_gpu_is_refused_before_anything_runs(fresh: Tree) -> None
     assert done.returncode != 0
     assert "device: cuda is asked for, but" in done.stdout
     assert not (fresh.path / "results").exists()
+    # Planning needs no GPU: it may be done on another machine than the one that has it.
+    assert fresh.planned("--config", "device=cuda")["hidden_gate"] == 3
+
+
+def test_a_cluster_is_not_asked_which_device_the_planning_machine_has(fresh: Tree) -> None:
+    pytest.importorskip("snakemake_executor_plugin_slurm")
+    done = fresh.snakemake("--executor", "slurm", "--jobs", "1", "--config", "device=auto", check=False)
+    assert done.returncode != 0
+    assert "device: auto looks at the machine that plans the run" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -36,15 +36,8 @@ try:
     SETTINGS = read_settings(config, CONFIG_FILES)
     GENERATORS_TSV = Path(SETTINGS.generators_tsv)
     ROWS = read_generators(GENERATORS_TSV)
-    if SETTINGS.device == "auto" and not workflow.local_exec:
-        raise ConfigError(
-            "device: auto looks at the machine that plans the run. With a cluster executor write device: cuda or cpu."
-        )
-    # Whoever plans a run for a cluster, or only plans it, needs no GPU.
-    DEVICE = resolve_device(
-        SETTINGS.device,
-        check=workflow.is_main_process and workflow.local_exec and not workflow.dryrun,
-    )
+    # Which executor there will be is not known yet, and whoever plans a run needs no GPU: see require_device.
+    DEVICE = resolve_device(SETTINGS.device, check=False)
     SELECTED = select(SETTINGS.selection, ROWS, DEVICE)
 except (ConfigError, OSError, ValueError) as error:
     raise WorkflowError(str(error)) from None
@@ -76,7 +69,7 @@ AGGREGATION = {
     "headline_arm": SETTINGS.headline_arm,
 }
 
-if workflow.is_main_process and not workflow.dryrun:
+if workflow.is_main_process:
     run_lock.hold(Path(".snakemake"))
 
 # Rules write ``kbverified stage ...``: this very interpreter, and the job's process is Python itself and no shell.
@@ -161,6 +154,20 @@ def runtime_min(stage):
     """Minutes to ask a cluster for: both sides' limits, a canary after a timeout, and the start of processes."""
     building = timeout_s("compile") if stage == "hidden-gate" else 0
     return (3 * timeout_s(stage) + building) // 60 + 5
+
+
+def require_device():
+    """Before the first job: is there a GPU where one is asked for? On a cluster that is for each job to find out."""
+    if workflow.local_exec:
+        try:
+            resolve_device(SETTINGS.device)
+        except ConfigError as error:
+            raise WorkflowError(str(error)) from None
+    elif SETTINGS.device == "auto":
+        raise WorkflowError(
+            "device: auto looks at the machine that plans the run, and a cluster's jobs run on others. Write device: "
+            "cuda or cpu."
+        )
 
 
 def gpus():
