@@ -67,6 +67,8 @@ TIMING_ROUNDS_MIN = 4
 # An output of a timed launch is compared with the reference, loosely, since TF32 may be on: relative rms error.
 # TF32 keeps 10 mantissa bits, so an honest answer lies orders of magnitude below this.
 TIMED_OUTPUT_RMS_LIMIT = 0.05
+# So many rounds, chosen in secret, have it compared. Every round delivers one, so that no worker can tell which.
+TIMED_OUTPUTS_VERIFIED = 3
 # A candidate further off than this under the original inputs is right at no tolerance that anyone would set: it is
 # not timed.
 TIMING_WORTHLESS_TOLERANCE = 0.1
@@ -104,6 +106,7 @@ _TIMING = (
     "TIMING_ROUNDS_MIN",
     "BASELINE_DISTURBED_RATIO",
     "TIMED_OUTPUT_RMS_LIMIT",
+    "TIMED_OUTPUTS_VERIFIED",
     "TIMING_WORTHLESS_TOLERANCE",
 )
 STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {

@@ -233,14 +233,18 @@ class Bootstrap:
             self._deliver(result)
         return {"times_ms": times}
 
+    def do_settle(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Give cached memory back, so that the judge's reading of the device starts from what really is held."""
+        self.device.synchronize()
+        self.device.release_cached()
+        return {"ok": True}
+
     def do_memory(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """One forward between two readings of the allocator; the judge reads the device meanwhile."""
         import torch
 
         arguments = self._arguments()
         torch.manual_seed(message["forward_seed"])
-        self.device.release_cached()
-        self.device.synchronize()
         before = self.device.allocated_bytes()
         self.device.reset_peak()
         self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -85,7 +86,7 @@ class Hooks:
         arguments["build_directory"] = str(folder)
         arguments["verbose"] = False
         if self.header is not None:
-            arguments["extra_cflags"] = [*(arguments.get("extra_cflags") or []), f"-I{self.header}"]
+            arguments["extra_cflags"] = [*(arguments.get("extra_cflags") or []), _include_flag(self.header)]
         start = time.monotonic()
         try:
             module = build(**arguments)
@@ -158,6 +159,11 @@ def _read_done(folder: Path) -> dict[str, Any] | None:
     if not isinstance(known, dict):
         return None
     return known if isinstance(known.get("module"), str) or isinstance(known.get("failed"), str) else None
+
+
+def _include_flag(folder: Path) -> str:
+    """Flags go through ninja and a shell, which torch leaves to whoever names them."""
+    return shlex.quote(f"-I{folder}".replace("$", "$$"))
 
 
 def _drop_objects(folder: Path) -> None:

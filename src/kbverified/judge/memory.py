@@ -50,6 +50,7 @@ def _side(job: Job, party: Party, get_inputs: Any) -> SideMemory:
         exchange.offer(draw(get_inputs, STANDARD_DISTRIBUTION, secret_seed(), where, job.settings.dtype))
         job.device.release_cached()
         exchange.forward()  # warm: libraries' workspaces and compiled kernels are not what a forward costs
+        party.ask({"do": "settle"})
         return _cpu(party) if job.settings.device == "cpu" else _cuda(job, party)
     except MemoryError as error:
         raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error

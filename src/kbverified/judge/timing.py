@@ -6,6 +6,7 @@ from a secret seed before every round. Raw repetitions are kept; every summary i
 
 from __future__ import annotations
 
+import secrets
 import statistics
 import time
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from kbverified.protocol import (
     FORWARD_SEED,
     STANDARD_DISTRIBUTION,
     TIMED_OUTPUT_RMS_LIMIT,
+    TIMED_OUTPUTS_VERIFIED,
     TIMING_DISCARD_AFTER_HANDOVER,
     TIMING_REPETITIONS_MAX,
     TIMING_ROUND_BUDGET_MS,
@@ -187,18 +189,18 @@ class _Trace:
 def _run_rounds(reference: Reference, a: Side, b: Side, trace: _Trace) -> None:
     """A B B A: whoever went last goes first in the next round, so that a drift meets both sides alike."""
     count = round_count(a.round_ms + b.round_ms)
+    verified = verified_rounds(count)
     for index in range(count):
         inputs = _redraw(reference)
         _baseline(lambda inputs=inputs: a.exchange.offer(inputs))
         b.exchange.offer(inputs)
-        deliver = index in (0, count - 1)
         for side in (a, b) if index % 2 == 0 else (b, a):
             if side is a:
                 trace.baseline.append(_baseline(lambda: a.round(False)))
             else:
-                trace.candidate.append(_timed_round(b, deliver, trace))
+                trace.candidate.append(_timed_round(b, trace))
         trace.clocks.append(b.job.device.clocks())
-        if deliver:
+        if index in verified:
             trace.verified.append(_verify(b, reference, inputs))
         del inputs
         trace.first.append("baseline" if index % 2 == 0 else "candidate")
@@ -208,19 +210,24 @@ def _run_alone(
     reference: Reference, side: Side, count: int, times: list[list[float]], trace: _Trace | None = None
 ) -> None:
     """All rounds of one side, where both do not fit the device together."""
+    verified = verified_rounds(count)
     for index in range(count):
         inputs = _redraw(reference)
         side.exchange.offer(inputs)
-        deliver = trace is not None and index in (0, count - 1)
-        times.append(_timed_round(side, deliver, trace) if trace else side.round(False))
-        if trace is not None and deliver:
+        times.append(_timed_round(side, trace) if trace else side.round(False))
+        if trace is not None and index in verified:
             trace.verified.append(_verify(side, reference, inputs))
 
 
-def _timed_round(side: Side, deliver: bool, trace: _Trace) -> list[float]:
+def verified_rounds(count: int) -> set[int]:
+    """Which rounds have an output verified: drawn from the system's entropy, known to the judge alone."""
+    return set(secrets.SystemRandom().sample(range(count), min(count, TIMED_OUTPUTS_VERIFIED)))
+
+
+def _timed_round(side: Side, trace: _Trace) -> list[float]:
     """One round of the candidate, with the judge's own clock beside it."""
     start = time.monotonic()
-    times = side.round(deliver)
+    times = side.round(True)
     trace.walls.append(1e3 * (time.monotonic() - start) / (side.repetitions + side.discard))
     return times
 
