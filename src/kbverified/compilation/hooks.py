@@ -21,6 +21,9 @@ from typing import Any
 
 DONE = "kbv-build.json"
 
+# A compiler that says so failed for the machine's sake: the next stage, or run, may have more luck.
+_PASSING = ("No space left on device", "Killed signal", "Cannot allocate memory", "out of memory")
+
 
 class BuildFailed(RuntimeError):
     """Raised into the candidate when its extension does not build, with the builder's own text."""
@@ -92,10 +95,11 @@ class Hooks:
             module = build(**arguments)
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             text = f"building extension {asked!r} failed: {error}"
-            if self.writable and "Error building extension" in text:
+            if self.writable and "Error building extension" in text and not any(word in text for word in _PASSING):
                 (folder / DONE).write_text(json.dumps({"failed": text[-60000:]}))
             raise self._failed(BuildFailed(text), asked, key, text, _since(start)) from error
-        (folder / DONE).write_text(json.dumps({"module": arguments["name"]}))
+        done = {"module": arguments["name"], "sha256": _library_sha256(folder, arguments["name"])}
+        (folder / DONE).write_text(json.dumps(done))
         _drop_objects(folder)
         self.report({"name": asked[:200], "key": key, "ok": True, "cached": False, "seconds": _since(start)})
         return module
@@ -152,13 +156,29 @@ def _import_built(folder: Path, module: str, is_python_module: bool) -> Any:
 
 
 def _read_done(folder: Path) -> dict[str, Any] | None:
+    """What is known of an earlier build; None where there was none, or its library is not what it was.
+
+    A library that a full disk or a lost machine cut short is built again: its import error would be a verdict.
+    """
     try:
         known = json.loads((folder / DONE).read_text())
     except (OSError, ValueError):
         return None
     if not isinstance(known, dict):
         return None
-    return known if isinstance(known.get("module"), str) or isinstance(known.get("failed"), str) else None
+    if isinstance(known.get("failed"), str):
+        return known
+    module = known.get("module")
+    if not isinstance(module, str) or not isinstance(known.get("sha256"), str):
+        return None
+    return known if known["sha256"] == _library_sha256(folder, module) else None
+
+
+def _library_sha256(folder: Path, module: str) -> str | None:
+    try:
+        return hashlib.sha256((folder / f"{module}.so").read_bytes()).hexdigest()
+    except (OSError, ValueError):
+        return None
 
 
 def _include_flag(folder: Path) -> str:

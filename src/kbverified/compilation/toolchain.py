@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -34,11 +35,18 @@ class Toolchain:
         return [self.python, self.torch, self.cxx_version, self.nvcc_version, self.arch]
 
     def require_compiler(self) -> None:
-        """Raises MissingCompiler where a candidate has to be built and no C++ compiler is there."""
+        """Raises MissingCompiler where a candidate has to be built and no C++ compiler is there, or it cannot work."""
         if self.cxx_version is None:
             what = self.cxx or "neither c++ nor g++ is on PATH"
             raise MissingCompiler(
                 f"no C++ compiler ({what}): install one (Debian: apt install g++) or set CXX to its path"
+            )
+        folder = torch_folder()
+        if folder is not None and any(character.isspace() for character in str(folder)):
+            # torch's builder hands this path to the linker without quotes: every candidate would fail to build.
+            raise MissingCompiler(
+                f"torch lies in {str(folder)!r}, and its extension builder cannot link from a path with a space: "
+                "make the environment elsewhere (make VENV=/path/without/space) or move the checkout"
             )
 
     def environment(self) -> dict[str, str]:
@@ -50,6 +58,12 @@ class Toolchain:
         if self.nvcc_version and home:
             variables["CUDA_HOME"] = str(home)
         return variables
+
+
+def torch_folder() -> Path | None:
+    """Where torch is installed, found without importing it; None where it is not."""
+    found = importlib.util.find_spec("torch")
+    return Path(found.origin).parent if found is not None and found.origin else None
 
 
 def cuda_home() -> Path | None:
