@@ -125,6 +125,11 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, FileNotFoundError, UnicodeDecodeError) as error:
         print(f"kbverified: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
-    except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:  # full disk, no device, no compiler, no worker
+    except (
+        OSError,
+        RuntimeError,
+        MemoryError,
+        subprocess.TimeoutExpired,
+    ) as error:  # full disk, no device, no compiler
         print(f"kbverified: infrastructure fault, nothing was recorded: {error}", file=sys.stderr)
         return EXIT_INFRASTRUCTURE
