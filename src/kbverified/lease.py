@@ -103,7 +103,7 @@ def acquire(kind: str, timeout_s: float = 24 * 3600, waiting: Callable[[str], No
             "or set device: cpu in config/config.yaml"
         )
     folder = lease_directory()
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     names = [gpu.uuid if gpu else f"cpu-{os.getuid()}" for gpu in gpus]
     start = time.monotonic()
     # Whoever heads the queue takes the next device that gets free; the others wait for the head's place. Without it
@@ -128,13 +128,34 @@ def _join_queue(path: Path, kind: str, waiting: Callable[[str], None] | None) ->
         return fd
     if waiting is not None:
         waiting(f"waiting for a {kind} device")
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fd = _open_lock(path)
     fcntl.flock(fd, fcntl.LOCK_EX)
     return fd
 
 
+def _open_lock(path: Path) -> int:
+    """A lock needs no right to write: another user's file does. Asking to create it only where it is missing keeps
+    the kernel's protection of sticky folders (fs.protected_regular) out of it."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if os.fstat(fd).st_uid == os.getuid():
+            os.fchmod(fd, 0o644)  # whatever the umask: others have to be able to open it
+        return fd
+
+
+def _make_folder(folder: Path) -> None:
+    """A folder in which every user of the machine may put locks, and none may remove another's."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return
+    os.chmod(folder, 0o1777)
+
+
 def _try_lock(path: Path) -> int | None:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    fd = _open_lock(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -17,9 +17,6 @@ from pathlib import Path
 from kbverified.compilation.toolchain import Toolchain
 from kbverified.sandbox import reclaim
 
-SEALED = ".sealed"
-"""Exists once the gate has finished with the directory; later stages mount it read-only."""
-
 
 def build_directory(root: Path, candidate_sha256: str, toolchain: Toolchain) -> Path:
     """Path of a candidate's build directory below the build root (not created)."""

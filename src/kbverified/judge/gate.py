@@ -34,11 +34,13 @@ def run(job: Job) -> dict[str, Any]:
             started = job.await_model(party)
         except CandidateFailure as failure:
             return _failed(job.blame(failure), party)
-        reference.place(device)
+        trials: list[TrialResult] = []
         try:
-            trials, failed = _trials(job, party, reference)
-        except MemoryError as error:
-            raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
+            with job.memory_is_the_candidates():
+                reference.place(device)
+                failed = _trials(job, party, reference, trials)
+        except CandidateFailure as failure:
+            failed = failure
         flags_after = flags_now(party) if failed is None else None
         if failed is not None:
             failed = job.blame(failed)
@@ -58,10 +60,12 @@ def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:
     return {"verdict": failure.verdict, "detail": failure.detail, "output_tail": party.worker.output_tail()}
 
 
-def _trials(job: Job, party: Party, reference: Reference) -> tuple[list[TrialResult], CandidateFailure | None]:
-    """Every distribution in order; stops at a failure that ends the worker, goes on after any other."""
+def _trials(job: Job, party: Party, reference: Reference, trials: list[TrialResult]) -> CandidateFailure | None:
+    """Every distribution in order, results into ``trials``; the first failure.
+
+    Stops at a failure that ends the worker, goes on after any other.
+    """
     applicable = job.audit.applicable()
-    trials: list[TrialResult] = []
     first: CandidateFailure | None = None
     for name in DISTRIBUTIONS:
         for _ in range(GATE_TRIALS_PER_DISTRIBUTION):
@@ -74,12 +78,12 @@ def _trials(job: Job, party: Party, reference: Reference) -> tuple[list[TrialRes
                 trials.append(TrialResult(distribution=name, failure=failure.verdict, detail=failure.detail[-500:]))
                 first = first or failure
                 if party.worker.poll() is not None or failure.verdict in ("timeout", "protocol_violation"):
-                    return trials, failure
+                    return failure
                 continue
             trials.append(result)
             if result.failure is not None and first is None:
                 first = CandidateFailure(result.failure, f"{name}: {result.detail}")
-    return trials, first
+    return first
 
 
 def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> TrialResult:

@@ -35,7 +35,8 @@ def run(job: Job) -> dict[str, Any]:
         job.baseline.close()
         try:
             job.model(job.party)
-            fields["candidate"] = _side(job, job.party, module.get_inputs)
+            with job.memory_is_the_candidates():
+                fields["candidate"] = _side(job, job.party, module.get_inputs)
             fields["verdict"] = "pass"
         except CandidateFailure as failure:
             failure = job.blame(failure)
@@ -52,8 +53,6 @@ def _side(job: Job, party: Party, get_inputs: Any) -> SideMemory:
         exchange.forward()  # warm: libraries' workspaces and compiled kernels are not what a forward costs
         party.ask({"do": "settle"})
         return _cpu(party) if job.settings.device == "cpu" else _cuda(job, party)
-    except MemoryError as error:
-        raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
     finally:
         exchange.close()
 

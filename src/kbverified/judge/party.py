@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -78,6 +79,8 @@ class Party:
     ready: bool = False
     builds: list[dict[str, Any]] = field(default_factory=list)
     flags: dict[str, Any] | None = None
+    deadline: float | None = None
+    """time.monotonic() at which this worker's whole stage is over, however its limits per answer add up."""
     _posted: str = ""
 
     @property
@@ -115,6 +118,8 @@ class Party:
         return self.reply(timeout_s)
 
     def _receive(self, during: str, limit_s: float) -> dict[str, Any]:
+        if self.deadline is not None:
+            limit_s = min(limit_s, max(self.deadline - time.monotonic(), 0.0))
         try:
             message, extra = self.worker.channel.receive(limit_s)
         except ChannelTimeout:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,6 +25,10 @@ from kbverified.judge.party import (
 )
 from kbverified.protocol import WEIGHT_SEED
 from kbverified.records import ProblemRecord
+
+# A stage may take as long as this many answers. The slowest stage, timing, waits for 2 launches and at least
+# TIMING_ROUNDS_MIN rounds of one launch each.
+STAGE_LIMIT_ANSWERS = 10
 
 
 @contextlib.contextmanager
@@ -121,6 +126,7 @@ class Job:
             torch.set_num_threads(self.settings.threads)
         with leased(self.settings.device) as self.held:
             try:
+                self.party.deadline = time.monotonic() + self._stage_limit_s()
                 self._move_to_reserved_cores()
                 first = self.baseline or self.party
                 self.post_model(first, digests=first is self.party)  # it opens the device while this process does
@@ -136,6 +142,27 @@ class Job:
         self.cores = affinity.reserved_cores(self.allowed_cores, self.held.index, self.held.count)
         if self.cores:
             affinity.pin(self.cores)
+
+    def _stage_limit_s(self) -> float:
+        """How long a candidate may keep the device in all: limits are per answer, and their number is its claim."""
+        building = self.settings.build_timeout_s if self.builds_in_gate else 0.0
+        return STAGE_LIMIT_ANSWERS * self.settings.timeout_s + building
+
+    @contextlib.contextmanager
+    def memory_is_the_candidates(self) -> Iterator[None]:
+        """The judge found no device memory while a candidate held the device's: its failure, if a canary finds some.
+
+        What the judge itself needs was there at the preflight. Raises CandidateFailure for ``blame``.
+        """
+        import torch
+
+        try:
+            yield
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            text = f"no memory was left for the judge beside the candidate: {error}"
+        else:
+            return
+        raise CandidateFailure("out_of_memory", text)
 
     def preflight(self, needed_bytes: int) -> None:
         """Refuse before anything is launched what cannot fit: that is no verdict about the candidate.
@@ -163,6 +190,8 @@ class Job:
         if failure.verdict not in AMBIGUOUS:
             return failure
         self.end()
+        failure.__traceback__ = failure.__context__ = None  # its frames keep tensors, whose memory the canary needs
+        self.device.release_cached()
         canary = self.start(self.problem, "Model", "canary")
         try:
             self.model(canary)

@@ -110,12 +110,11 @@ def run(job: Job) -> dict[str, Any]:
         interleaved = needed_bytes(job.audit, copies_of_buffers=4, models=3) < device.free_bytes()
         a, b = Side(job, job.baseline), Side(job, job.party)
         try:
-            fields = _measure(job, reference, a, b, interleaved)
+            with job.memory_is_the_candidates():
+                fields = _measure(job, reference, a, b, interleaved)
         except CandidateFailure as failure:
             failure = job.blame(failure)
             fields = {"verdict": failure.verdict, "detail": failure.detail}
-        except MemoryError as error:
-            raise InfrastructureFault(f"the judge ran out of device memory: {error}") from error
         finally:
             a.exchange.close()
             b.exchange.close()
