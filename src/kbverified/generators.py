@@ -139,7 +139,7 @@ def discover_candidates(root: Path, spec: GeneratorSpec, suite: str, problems: I
     """Candidates of a generator for problems (``level1_19``) of a suite, in their order, samples ascending.
 
     For origin api all that are to be; otherwise the files that are there. Raises GeneratorError for a sample whose
-    name is not its number (``00.py`` beside ``0.py`` would be one sample twice).
+    name is not its number (``00.py`` beside ``0.py`` would be one sample twice), or that is no file.
     """
     keys: list[CandidateKey] = []
     for problem in problems:
@@ -161,6 +161,10 @@ def _sample_numbers(folder: Path) -> list[int]:
             continue
         if not re.fullmatch(SAMPLE_PATTERN, stem) or stem != str(int(stem)):
             raise GeneratorError(f"{folder / name}: a sample is named by its number, as 0.py. Rename the file.")
+        if not (folder / name).is_file():  # a pipe, for one, would never end being read
+            raise GeneratorError(
+                f"{folder / name}: no file that can be read (a folder, pipe or broken link). Remove it."
+            )
         numbers.append(int(stem))
     return sorted(numbers)
 
