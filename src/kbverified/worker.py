@@ -72,7 +72,7 @@ class Bootstrap:
         try:
             return handler(message, fds)
         except Failed as failure:
-            return {"failure": failure.verdict, "detail": failure.detail[-4000:]}
+            return {"failure": failure.verdict, "detail": writable(failure.detail[-4000:])}
 
     # --- start ----------------------------------------------------------------------------------------------
     def do_start(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class Bootstrap:
         torch.manual_seed(message["weight_seed"])
         met = dry_run.dry_forward(factory, init_inputs, message["inputs"], message["device"])
         failed = bool(self.hooks.failures) and met is not None and met.startswith("BuildFailed")
-        return {"builds": self.builds, "met": met, "failed_build": failed}
+        return {"builds": self.builds, "met": met and writable(met), "failed_build": failed}
 
     def _load(self, source: str, class_name: str) -> Any:
         """Execute the source as a module and give its class."""
@@ -159,8 +159,8 @@ class Bootstrap:
         except (torch.OutOfMemoryError, MemoryError) as error:
             raise Failed("out_of_memory", str(error)) from None
         except BaseException as error:  # untrusted code: its end becomes a verdict
-            if "allocate memory" in str(error) and isinstance(error, RuntimeError):
-                raise Failed("out_of_memory", str(error)) from None  # how torch's CPU allocator says it
+            if isinstance(error, RuntimeError) and "allocate memory" in _text(error):
+                raise Failed("out_of_memory", _text(error)) from None  # how torch's CPU allocator says it
             if self.hooks is not None and any(failure in _chain(error) for failure in self.hooks.failures):
                 verdict = "compile_error"
             raise Failed(verdict, "".join(traceback.format_exception(error))) from None
@@ -261,6 +261,18 @@ class Bootstrap:
 def _place(model: Any, device: Any, dtype: Any) -> Any:
     moved = model.to(device=device, dtype=dtype) if dtype is not None else model.to(device)
     return model if moved is None else moved
+
+
+def writable(text: str) -> str:
+    """The text without lone surrogates: no file could hold them, and the judge takes no message that has one."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # a candidate's own exception may not even have a text
+        return ""
 
 
 def _chain(error: BaseException) -> list[BaseException]:
