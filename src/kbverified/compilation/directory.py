@@ -11,11 +11,15 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from kbverified.compilation.toolchain import Toolchain
 from kbverified.sandbox import reclaim
+
+_ROOM_BYTES = 64 << 20
+"""A small extension with its objects takes about a third of this."""
 
 
 def build_directory(root: Path, candidate_sha256: str, toolchain: Toolchain) -> Path:
@@ -23,6 +27,11 @@ def build_directory(root: Path, candidate_sha256: str, toolchain: Toolchain) -> 
     identity = json.dumps([candidate_sha256, toolchain.identity()], sort_keys=True)
     name = hashlib.sha256(identity.encode()).hexdigest()
     return root.absolute() / "candidates" / name[:2] / name[2:34]
+
+
+def disk_is_full(directory: Path) -> bool:
+    """Whether a build that fails here may fail for want of room: what the compiler says is the candidate's text."""
+    return shutil.disk_usage(directory).free < _ROOM_BYTES
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 from kbverified import source_check
 from kbverified.compilation import directory as directories
 from kbverified.compilation import precompiled, toolchain
-from kbverified.judge.party import CandidateFailure, Settings, start_process
+from kbverified.judge.party import CandidateFailure, InfrastructureFault, Settings, start_process
 from kbverified.protocol import WEIGHT_SEED
 from kbverified.records import Build, ProblemRecord
 from kbverified.sandbox import reclaim
@@ -76,6 +76,8 @@ def _build(
     finally:
         party.close()
         reclaim(build)
+    if outcome.get("verdict") == "compile_error" and directories.disk_is_full(build):
+        raise InfrastructureFault(f"a build failed and the disk of {build} is full: free some of it and run again")
     builds = _builds(party.builds)
     return {**outcome, "builds": builds, "output_tail": party.worker.output_tail()}
 

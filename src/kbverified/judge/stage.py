@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import affinity, lease
+from kbverified.compilation import directory
 from kbverified.judge.party import (
     AMBIGUOUS,
     CandidateFailure,
@@ -187,6 +188,8 @@ class Job:
 
         Returns the failure where the canary works; raises InfrastructureFault where it fails too.
         """
+        if failure.verdict == "compile_error" and directory.disk_is_full(self.build):
+            raise InfrastructureFault(f"{failure}, and the disk of {self.build} is full: free some of it and run again")
         if failure.verdict not in AMBIGUOUS:
             return failure
         self.end()
