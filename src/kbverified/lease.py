@@ -91,17 +91,22 @@ def lease_directory() -> Path:
     return Path(os.environ.get("KBV_LEASE_DIR", "/tmp/kbverified-leases"))
 
 
+def require(kind: str) -> None:
+    """Raises NoDevice where there is no device of a kind: asked before anything is imported or started for one."""
+    if kind != "cpu" and not visible_gpus():
+        raise NoDevice(
+            "device cuda was asked for, but no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES, "
+            "or set device: cpu in config/config.yaml"
+        )
+
+
 def acquire(kind: str, timeout_s: float = 24 * 3600, waiting: Callable[[str], None] | None = None) -> Lease:
     """Wait for a free device of a kind and hold it. Those who wait are served in turn.
 
     Raises NoDevice where there is none, TimeoutError when none gets free within timeout_s at the head of the queue.
     """
+    require(kind)
     gpus: list[Gpu | None] = [None] if kind == "cpu" else list(visible_gpus())
-    if not gpus:
-        raise NoDevice(
-            "device cuda was asked for, but no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES, "
-            "or set device: cpu in config/config.yaml"
-        )
     folder = lease_directory()
     _make_folder(folder)
     names = [gpu.uuid if gpu else f"cpu-{os.getuid()}" for gpu in gpus]

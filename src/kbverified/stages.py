@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kbverified import __version__, protocol, records
+from kbverified import __version__, lease, protocol, records
 from kbverified.judge.party import DoesNotFit, Settings
 from kbverified.lease import Lease
 from kbverified.records import (
@@ -159,6 +159,7 @@ def _run(
     allowed_cores = stay_off_reserved_cores(settings.device)
     if stage == "compile":
         return build.run(candidate, sha, audit, settings), {}
+    lease.require(settings.device)
     from kbverified.compilation import directory as directories
     from kbverified.compilation import toolchain
     from kbverified.judge.stage import Job
@@ -219,6 +220,7 @@ def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord
 
     Raises InfrastructureFault where there is no device, OSError where the record cannot be written.
     """
+    lease.require(settings.device)
     from kbverified.judge import audit
 
     clock = Clock()

@@ -26,10 +26,13 @@ def open_device(kind: str, gpu: Gpu | None = None) -> Device:
 
 
 def prepare(kind: str) -> None:
-    """Import what opening a device will need, before a device is held."""
+    """Import what opening a device will need, before a device is held. Raises RuntimeError where it is missing."""
     import importlib
 
     importlib.import_module(f"kbverified.devices.{kind}")
     if kind == "cuda":
-        importlib.import_module("cuda.bindings.driver")
+        try:
+            importlib.import_module("cuda.bindings.driver")
+        except ImportError as error:
+            raise RuntimeError(f"device cuda needs cuda-bindings ({error}): pip install -r envs/gpu.txt") from error
         importlib.import_module("kbverified.devices.nvml")
