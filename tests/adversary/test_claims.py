@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from kbverified.judge import timing
 from kbverified.judge.party import CandidateFailure
 from kbverified.judge.timing import checked_times
 from kbverified.sandbox.channel import parse
@@ -59,3 +61,36 @@ def test_an_exception_with_an_odd_text_is_a_runtime_error(error):
     reply = bootstrap.answer({"do": "forward"}, [])
     assert reply["failure"] == "runtime_error"
     assert parse(json.dumps(reply).encode()) == reply
+
+
+class _Party:
+    """A worker that claims one time for every launch, and remembers how long the judge would have waited."""
+
+    timeout_s = 60.0
+
+    def __init__(self, claim_ms):
+        self.claim_ms = claim_ms
+        self.limits_s = []
+
+    def ask(self, message, timeout_s):
+        self.limits_s.append(timeout_s)
+        return {"times_ms": [self.claim_ms] * message["repetitions"]}
+
+
+def _timed(claim_ms, monkeypatch):
+    party = _Party(claim_ms)
+    job = SimpleNamespace(device=None, audit=None, settings=SimpleNamespace(device="cpu", dtype="fp32"))
+    monkeypatch.setattr(timing, "Exchange", lambda *_: None)
+    monkeypatch.setattr(timing, "checked_times", lambda claim, count, wall_ms: claim)
+    side = timing.Side(job, party)
+    side.pilot()
+    side.time(side.discard, max(side.repetitions, 5))
+    return party.limits_s
+
+
+def test_a_short_claim_buys_no_time_to_sleep_in(monkeypatch):
+    assert max(_timed(1e-3, monkeypatch)) < 63.0
+
+
+def test_a_slow_honest_side_may_take_its_time(monkeypatch):
+    assert _timed(50_000.0, monkeypatch)[-1] > 5 * 50.0

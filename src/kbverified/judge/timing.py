@@ -39,6 +39,8 @@ from kbverified.records import Round
 _OVERHEAD_MS = {"cuda": 0.15, "cpu": 6.0}
 # No clock here ticks faster than once in a nanosecond.
 _SHORTEST_MS = 1e-6
+# A round may take this many times as long as the pilot's launches promised.
+_ROOM = 10.0
 # A GPU's clock and the judge's drift apart by parts per million; this is room enough.
 _CLOCKS_AGREE = 1.01
 
@@ -52,6 +54,7 @@ class Side:
         self.exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
         self.repetitions = 1
         self.discard = TIMING_DISCARD_AFTER_HANDOVER
+        self.launch_ms = 0.0
         self.round_ms = 0.0
 
     def time(self, discard: int, repetitions: int, deliver: bool = False) -> list[float]:
@@ -63,7 +66,9 @@ class Side:
             "forward_seed": FORWARD_SEED,
             "deliver": deliver,
         }
-        limit = self.party.timeout_s * (discard + repetitions)
+        # One answer's limit, and room for launches as long as the pilot's: a limit for each launch would let one who
+        # claims a microsecond and sleeps keep the device for hours.
+        limit = self.party.timeout_s + _ROOM * 1e-3 * self.launch_ms * (discard + repetitions)
         start = time.monotonic()
         claim = self.party.ask(message, timeout_s=limit).get("times_ms")
         return checked_times(claim, repetitions, 1e3 * (time.monotonic() - start))
@@ -79,6 +84,7 @@ class Side:
         self.repetitions = max(1, min(TIMING_REPETITIONS_MAX, int(TIMING_ROUND_BUDGET_MS / one_ms)))
         if one_ms > TIMING_ROUND_BUDGET_MS:
             self.discard = 0
+        self.launch_ms = one_ms
         self.round_ms = one_ms * (self.repetitions + self.discard)
 
 
