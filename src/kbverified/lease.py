@@ -62,23 +62,24 @@ def visible_gpus() -> list[Gpu]:
 
 
 class Lease:
-    """A held device. Released by ``close`` or by the death of the process."""
+    """A held device. Released by ``close`` or by the death of the process. Without ``fd`` nobody is kept off it."""
 
-    def __init__(self, device: str, gpu: Gpu | None, fd: int, waited_s: float, place: tuple[int, int] = (0, 1)):
+    def __init__(self, device: str, gpu: Gpu | None, fd: int | None, waited_s: float, place: tuple[int, int] = (0, 1)):
         self.device = device
         self.gpu = gpu
         self.index, self.count = place
         """Which of how many visible devices of the kind this is."""
         self.waited_s = waited_s
         self.held_s = 0.0
-        self._since = time.monotonic()
-        self._fd: int | None = fd
+        self._since: float | None = time.monotonic()
+        self._fd = fd
 
     def close(self) -> None:
+        if self._since is not None:
+            self.held_s, self._since = time.monotonic() - self._since, None
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
-            self.held_s = time.monotonic() - self._since
 
     def __enter__(self) -> Lease:
         return self

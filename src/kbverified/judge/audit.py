@@ -47,7 +47,7 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
         flops = count_flops(reference)
     except Exception as error:  # a problem's own code may raise anything; the record says what
         fields = _broken(error)
-    with leased(settings.device) as held:
+    with leased(settings.device, measuring=False) as held:
         device = open_device(settings.device, held.gpu)
         precision.set_mode(GATE_MODE)
         if reference is not None:
