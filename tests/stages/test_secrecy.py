@@ -1,0 +1,239 @@
+"""What a worker is told, and when: no seed, no expected output, and nothing that it does later counts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import HONEST, Place
+
+# Runs one stage in this process, with every message to a worker, every seed and every step written down. The worker
+# is a real one, in a process of its own.
+RECORDER = """
+import hashlib, json, sys
+from kbverified.judge import exchange, gate, inputs, party, reference, timing
+events, messages, seeds = [], [], []
+
+def bits(tensors):
+    return [hashlib.sha256(t.contiguous().view(-1).numpy().tobytes()).hexdigest() for t in tensors]
+
+def around(owner, name, note):
+    original = getattr(owner, name)
+    def wrapped(*args, **kwargs):
+        result = original(*args, **kwargs)
+        note(result, args, kwargs)
+        return result
+    setattr(owner, name, wrapped)
+
+def step(name):
+    return lambda result, args, kwargs: events.append([name])
+
+around(party.Party, "post", lambda r, a, k: messages.append(a[1]))
+around(party.Party, "post", lambda r, a, k: events.append(["post " + a[1]["do"]]))
+around(exchange.Exchange, "offer", lambda r, a, k: events.append(["offer", bits(a[1].tensors)]))
+around(exchange.Exchange, "take", step("take"))
+around(exchange.Exchange, "release_outputs", step("release"))
+around(exchange.Exchange, "inputs_unchanged", lambda r, a, k: events.append(["unchanged", bits(a[1].tensors)]))
+around(reference.Reference, "draw", lambda r, a, k: events.append(["draw", bits(r.tensors), a[1]]))
+around(reference.Reference, "forward", lambda r, a, k: events.append(["expected", bits(a[1].tensors)]))
+for module in (gate, timing, inputs):
+    around(module, "secret_seed", lambda r, a, k: seeds.append(r))
+
+from kbverified.cli import main
+code = main(sys.argv[2:])
+json.dump({"events": events, "messages": messages, "seeds": seeds}, open(sys.argv[1], "w"))
+raise SystemExit(code)
+"""
+
+
+def recorded(place: Place, stage: str, item) -> dict:
+    out = place.records / f"{stage}-recorded.json"
+    words = [sys.executable, "-c", RECORDER, str(out), *place.words(stage, item), *place.bench.options]
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=place.bench.environment, cwd=place.folder, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert place.record(stage, item)["verdict"] == "pass"
+    return json.loads(out.read_text())
+
+
+@pytest.fixture(scope="module")
+def gated(place):
+    item = place.item(HONEST)
+    assert place.stage("compile", item).returncode == 0
+    return recorded(place, "hidden-gate", item)
+
+
+@pytest.fixture(scope="module")
+def timed(place, gated):
+    return recorded(place, "time-fp32", place.item(HONEST))
+
+
+def no_seed_in_messages(found: dict) -> None:
+    text = json.dumps(found["messages"])
+    assert found["seeds"] and len(set(found["seeds"])) == len(found["seeds"])
+    for seed in found["seeds"]:
+        assert str(seed) not in text and hex(seed)[2:] not in text
+    assert sum(seed > 1 << 50 for seed in found["seeds"]) >= len(found["seeds"]) - 1  # drawn from 62 bits
+
+
+def test_the_gate_tells_no_seed(gated):
+    assert len(gated["seeds"]) == 4  # one per trial
+    assert [m["do"] for m in gated["messages"]] == ["start", *["buffers", "forward"] * 4, "flags"]
+    no_seed_in_messages(gated)
+
+
+def test_timing_tells_no_seed_either(timed):
+    assert len(timed["seeds"]) >= 4
+    assert {m["do"] for m in timed["messages"]} == {"start", "buffers", "time", "flags"}
+    no_seed_in_messages(timed)
+
+
+def test_a_message_holds_shapes_and_places_and_public_seeds_only(gated):
+    start, buffers, forward, *_ = gated["messages"]
+    known = {"do", "device", "mode", "dtype", "source", "class", "init_inputs", "weight_seed", "build_directory"}
+    known |= {"build_writable", "header", "threads", "environment", "digests", "cores"}
+    assert set(start) == known
+    assert set(buffers) == {"do", "input_bytes", "output_bytes", "layout"}
+    assert set(buffers["layout"]) == {"inputs", "input_specs", "outputs", "output_specs"}
+    assert set(forward) == {"do", "forward_seed"}
+    # Not even which distribution it is: a candidate could behave on one and cheat on the others.
+    assert not any(name in json.dumps(gated["messages"]) for name in ("d1_", "scale", "negate"))
+
+
+def test_the_expected_output_is_made_after_the_answer_was_taken(gated):
+    trial = ["draw", "offer", "post forward", "take", "release", "draw", "unchanged", "expected"]
+    steps = [event[0] for event in gated["events"] if event[0] in trial]
+    assert steps == trial * 4
+
+
+def test_inputs_are_drawn_again_and_equal_and_the_reference_gets_the_private_draw(gated):
+    draws = [event for event in gated["events"] if event[0] == "draw"]
+    assert len(draws) == 8
+    others = {event[0]: [] for event in gated["events"]}
+    for event in gated["events"]:
+        others[event[0]].append(event[1] if len(event) > 1 else None)
+    for trial in range(4):
+        first, second = draws[2 * trial : 2 * trial + 2]
+        assert first == second
+        assert others["offer"][trial] == others["unchanged"][trial] == others["expected"][trial] == first[1]
+    assert len({event[1][0] for event in draws}) == 4  # no trial repeats another's
+    assert [event[2] for event in draws[::2]] == ["d1_original", "d2_scale_3", "d3_scale_0.01", "d4_negate"]
+
+
+def test_inputs_are_redrawn_between_timed_rounds(timed):
+    offered = [event[1][0] for event in timed["events"] if event[0] == "offer"]
+    assert len(set(offered)) >= 5  # the pilot's and those of at least four rounds
+    # Both sides of a round get the same.
+    rounds = offered[-8:]
+    assert rounds[0::2] == rounds[1::2]
+
+
+# --- attacks ----------------------------------------------------------------------------------------------------------
+
+THREAD = """
+import threading, time
+import torch
+import torch.nn as nn
+
+def keep_writing(x, value):
+    while True:
+        x.fill_(value)
+        time.sleep(0.0005)
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        threading.Thread(target=keep_writing, args=(x, {value}), daemon=True).start()
+        time.sleep({pause})
+        return {answer}
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"), [("0.0", "torch.zeros_like(x)"), ("1.0", "torch.ones_like(x)")], ids=["zeros", "ones"]
+)
+def test_a_thread_that_changes_the_inputs_later_does_not_change_what_is_expected(place, value, answer):
+    """The answer is right for the inputs that it leaves behind, were those what the reference sees."""
+    item = place.item(THREAD.format(value=value, answer=answer, pause=0.01), 1)
+    gate = place.gate(item)
+    assert gate["verdict"] == "mutates_input", gate
+
+
+AFTERWARDS = """
+import gc, threading, time
+import torch
+import torch.nn as nn
+
+def write_later(x):
+    # Between the check of the inputs and the reference's forward lie microseconds: write through all of it.
+    end = time.monotonic() + 0.5
+    time.sleep(0.004)
+    while time.monotonic() < end:
+        for found in gc.get_objects():
+            if type(found) is torch.Tensor and found.dtype == torch.float32 and found.shape == (64, 64):
+                found.zero_()
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        threading.Thread(target=write_later, args=(x,), daemon=True).start()
+        return torch.zeros_like(x)
+"""
+
+
+def test_no_moment_of_writing_makes_zeros_right(place):
+    gate = place.gate(place.item(AFTERWARDS, 2))
+    for trial in gate["trials"]:
+        # Under negation zeros are what ReLU gives; under every other law never.
+        right = trial["failure"] is None and trial["critical_tolerance"] <= 1e-3
+        assert not right or trial["distribution"] == "d4_negate", gate
+
+
+LOOKS = """
+import gc, json, os, sys, time
+import torch
+import torch.nn as nn
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        frame, seen = sys._getframe(), []
+        while frame is not None:
+            seen += [repr(v)[:4000] for v in frame.f_locals.values() if isinstance(v, (dict, int, str, list))]
+            frame = frame.f_back
+        print("SEEN", json.dumps([seen, dict(os.environ)]))
+        return torch.relu(x)
+"""
+
+
+def test_neither_frames_nor_environment_hold_a_secret(place):
+    item = place.item(LOOKS, 3)
+    assert place.stage("compile", item).returncode == 0
+    found = recorded(place, "hidden-gate", item)
+    printed = place.record("hidden-gate", item)["output_tail"]
+    assert "forward_seed" in printed  # it did look: the message of this launch is there
+    assert not [seed for seed in found["seeds"] if str(seed) in printed]
+    for word in ("critical_tolerance", "d1_original", str(place.records), str(place.problem)):
+        assert word not in printed
+
+
+# --- bf16 -------------------------------------------------------------------------------------------------------------
+
+
+def test_bf16_from_end_to_end(bench, tmp_path):
+    place = Place(bench, tmp_path)
+    audit = place.make_audit()
+    assert audit["usable"] and audit["outputs"][0]["dtype"] == "float32"  # the audit knows no generator
+    item = place.item(HONEST.replace("torch.relu(x)", "torch.relu(x) if x.dtype == torch.bfloat16 else None"))
+    gate = place.gate(item, "--dtype", "bf16")
+    assert gate["verdict"] == "pass", gate
+    assert [t["critical_tolerance"] for t in gate["trials"]] == [0.0] * 4
+    assert gate["provenance"]["dtype"] == "bf16"
+    for stage in ("time-fp32", "time-tf32", "memory"):
+        done = place.stage(stage, item, "--dtype", "bf16")
+        assert done.returncode == 0, done.stderr
+    assert place.record("time-fp32", item)["verdict"] == place.record("memory", item)["verdict"] == "pass"
+    skipped = place.record("time-tf32", item)
+    assert (skipped["status"], skipped["reason"]) == ("skipped", "TF32 has no effect on bf16")
+    wide = place.item(HONEST.replace("torch.relu(x)", "torch.relu(x).float()"), 1)
+    assert place.gate(wide, "--dtype", "bf16")["verdict"] == "wrong_dtype"
