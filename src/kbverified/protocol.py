@@ -130,7 +130,7 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
     ),
     "time-fp32": (*_WORKER, *_INPUTS, *_TIMING, "POISON_AMPLITUDE"),
     "time-tf32": (*_WORKER, *_INPUTS, *_TIMING, "POISON_AMPLITUDE"),
-    "memory": (*_WORKER, *_INPUTS, "POISON_AMPLITUDE", "TIMING_WORTHLESS_TOLERANCE"),
+    "memory": (*_WORKER, *_INPUTS, "POISON_AMPLITUDE", "TIMED_OUTPUT_RMS_LIMIT", "TIMING_WORTHLESS_TOLERANCE"),
 }
 """Which constants shape the record of which stage."""
 

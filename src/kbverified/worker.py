@@ -242,15 +242,17 @@ class Bootstrap:
         return {"ok": True}
 
     def do_memory(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """One forward between two readings of the allocator; the judge reads the device meanwhile."""
+        """One forward between two readings of the allocator; the judge reads the device meanwhile. Then deliver."""
         import torch
 
         arguments = self._arguments()
         torch.manual_seed(message["forward_seed"])
         before = self.device.allocated_bytes()
         self.device.reset_peak()
-        self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
-        return {"before_bytes": before, "peak_bytes": self.device.peak_bytes()}
+        result = self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
+        peak = self.device.peak_bytes()
+        self._deliver(result)
+        return {"before_bytes": before, "peak_bytes": peak}
 
     def do_flags(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         from kbverified import precision

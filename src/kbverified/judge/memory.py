@@ -1,7 +1,9 @@
 """memory: peak device memory of one forward, baseline and candidate, each alone on the device in a fresh process.
 
 Two figures stand side by side: torch's allocator peak (the published metric; a raw cudaMalloc escapes it) and the
-device-wide figure, which the judge itself reads while the worker runs.
+device-wide figure, which the judge itself reads while the worker runs. The forward that is measured gets inputs that
+no earlier one had, and its output is compared with the reference's: a forward that answers from what it kept, or not
+at all, would need no memory.
 """
 
 from __future__ import annotations
@@ -10,12 +12,17 @@ import threading
 import time
 from typing import Any
 
-from kbverified import problems
+import torch
+
+from kbverified import layout, problems
+from kbverified.correctness import combine, compare
 from kbverified.devices.cpu import reset_resident_peak, resident_bytes, resident_peak_bytes
 from kbverified.distributions import draw
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.inputs import needed_bytes, secret_seed
+from kbverified.judge.loose import loose_verdict
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
+from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
 from kbverified.protocol import FORWARD_SEED, STANDARD_DISTRIBUTION
 from kbverified.records import SideMemory
@@ -29,32 +36,46 @@ def run(job: Job) -> dict[str, Any]:
         fields: dict[str, Any] = {"input_bytes": job.audit.input_bytes, "output_bytes": job.audit.output_bytes}
         try:
             job.await_model(job.baseline)
-            fields["baseline"] = _side(job, job.baseline, module.get_inputs)
+            fields["baseline"], _, _ = _side(job, job.baseline, module.get_inputs)
         except CandidateFailure as failure:
             raise InfrastructureFault(f"the baseline failed: {failure}") from failure
         job.baseline.close()
         try:
             job.model(job.party)
             with job.memory_is_the_candidates():
-                fields["candidate"] = _side(job, job.party, module.get_inputs)
-            fields["verdict"] = "pass"
+                fields["candidate"], answers, seed = _side(job, job.party, module.get_inputs)
+            job.party.close()
+            fields.update(_verdict(job, answers, seed))
         except CandidateFailure as failure:
             failure = job.blame(failure)
             fields.update(verdict=failure.verdict, detail=failure.detail)
         return {**fields, "output_tail": job.party.worker.output_tail()}
 
 
-def _side(job: Job, party: Party, get_inputs: Any) -> SideMemory:
+def _side(job: Job, party: Party, get_inputs: Any) -> tuple[SideMemory, list[torch.Tensor], int]:
+    """One side's figures, the outputs of the forward that was measured, and the seed of its inputs."""
     exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
+    seed = secret_seed()
     try:
         where = job.device.torch_device
         exchange.offer(draw(get_inputs, STANDARD_DISTRIBUTION, secret_seed(), where, job.settings.dtype))
         job.device.release_cached()
         exchange.forward()  # warm: libraries' workspaces and compiled kernels are not what a forward costs
+        exchange.offer(draw(get_inputs, STANDARD_DISTRIBUTION, seed, where, job.settings.dtype))
+        job.device.release_cached()
         party.ask({"do": "settle"})
-        return _cpu(party) if job.settings.device == "cpu" else _cuda(job, party)
+        figures = _cpu(party) if job.settings.device == "cpu" else _cuda(job, party)
+        return figures, exchange.take(), seed
     finally:
         exchange.close()
+
+
+def _verdict(job: Job, answers: list[torch.Tensor], seed: int) -> dict[str, Any]:
+    """Whether the outputs are the reference's for these inputs, as loosely as those of timed launches."""
+    reference = Reference(job.problem, job.settings.dtype)
+    reference.place(job.device)
+    expected = layout.leaves(reference.forward(reference.draw(STANDARD_DISTRIBUTION, seed)))
+    return loose_verdict(combine([compare(x, y) for x, y in zip(answers, expected, strict=True)]), "measured")
 
 
 _MESSAGE = {"do": "memory", "forward_seed": FORWARD_SEED}

@@ -16,6 +16,7 @@ from kbverified.correctness import combine, compare
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.flags import flag_state, flags_now
 from kbverified.judge.inputs import needed_bytes, secret_seed
+from kbverified.judge.loose import loose_verdict
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
@@ -23,7 +24,6 @@ from kbverified.protocol import (
     BASELINE_DISTURBED_RATIO,
     FORWARD_SEED,
     STANDARD_DISTRIBUTION,
-    TIMED_OUTPUT_RMS_LIMIT,
     TIMED_OUTPUTS_VERIFIED,
     TIMING_DISCARD_AFTER_HANDOVER,
     TIMING_REPETITIONS_MAX,
@@ -179,7 +179,7 @@ class _Trace:
         ]
         worst = combine(self.verified)
         return {
-            **_timed_verdict(worst),
+            **loose_verdict(worst),
             "rounds": tuple(rounds),
             "baseline_alone_ms": tuple(alone),
             "baseline_disturbed": _disturbed(alone, rounds),
@@ -253,15 +253,6 @@ def _verify(side: Side, reference: Reference, inputs: Any) -> Any:
     answers = side.exchange.take()
     expected = layout.leaves(reference.forward(inputs))
     return combine([compare(x, y) for x, y in zip(answers, expected, strict=True)])
-
-
-def _timed_verdict(worst: Any) -> dict[str, Any]:
-    if worst.mismatched_nonfinite:
-        return {"verdict": "nonfinite", "detail": "a timed launch gave NaN or Inf where the reference is finite"}
-    error = worst.rms_relative_error
-    if error is not None and error > TIMED_OUTPUT_RMS_LIMIT:
-        return {"verdict": "wrong_value", "detail": f"a timed launch's output is off by {error:.3g} (relative rms)"}
-    return {"verdict": "pass", "detail": None}
 
 
 def _disturbed(alone: list[float], rounds: list[Round]) -> bool:
