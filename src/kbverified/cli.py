@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -90,6 +91,8 @@ def _default_arch(device: str) -> str | None:
 def _stage(arguments: argparse.Namespace) -> int:
     from kbverified.stages import run_stage
 
+    # What is made below the build root is for workers to read, whose uid is another.
+    os.umask(0o022)
     record = run_stage(
         arguments.stage,
         arguments.candidate,
@@ -112,6 +115,11 @@ def _audit(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def printable(text: str) -> str:
+    """The text without control characters: what a candidate said may be in it, and logs end in terminals."""
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
@@ -123,7 +131,7 @@ def main(argv: list[str] | None = None) -> int:
             return _audit(arguments)
         return importlib.import_module(MODULES[arguments.command]).run(arguments) or 0
     except (ValueError, FileNotFoundError, UnicodeDecodeError) as error:
-        print(f"kbverified: {error}", file=sys.stderr)
+        print(f"kbverified: {printable(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except (
         OSError,
@@ -131,5 +139,5 @@ def main(argv: list[str] | None = None) -> int:
         MemoryError,
         subprocess.TimeoutExpired,
     ) as error:  # full disk, no device, no compiler
-        print(f"kbverified: infrastructure fault, nothing was recorded: {error}", file=sys.stderr)
+        print(f"kbverified: infrastructure fault, nothing was recorded: {printable(str(error))}", file=sys.stderr)
         return EXIT_INFRASTRUCTURE
