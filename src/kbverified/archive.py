@@ -20,16 +20,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from kbverified.keys import NAME_PATTERN, PROBLEM_PATTERN, SAMPLE_PATTERN, STAGES, CandidateKey, ProblemKey
-from kbverified.records import (
-    CompileRecord,
-    GateRecord,
-    Generation,
-    MemoryRecord,
-    ProblemRecord,
-    Record,
-    RecordError,
-    TimeRecord,
-)
+from kbverified.records import STAGE_MODELS, Generation, ProblemRecord, Record, RecordError
 
 ARCHIVE_LIMIT_BYTES = 16 << 20
 """Larger archives are written in parts: what a report's folder, and a GPU machine's way back, can carry."""
@@ -59,11 +50,7 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 _MODELS: dict[str, type[Record]] = {
     "audit": ProblemRecord,
     "generation": Generation,
-    "compile": CompileRecord,
-    "hidden-gate": GateRecord,
-    "time-fp32": TimeRecord,
-    "time-tf32": TimeRecord,
-    "memory": MemoryRecord,
+    **STAGE_MODELS,
 }
 
 

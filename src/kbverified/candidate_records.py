@@ -14,27 +14,17 @@ from typing import TypeVar
 from kbverified import protocol, records
 from kbverified.keys import STAGES, CandidateKey, ProblemKey
 from kbverified.records import (
-    CompileRecord,
-    GateRecord,
+    STAGE_MODELS,
     Generation,
-    MemoryRecord,
     ProblemRecord,
     Provenance,
     Record,
     RecordError,
     StageRecord,
-    TimeRecord,
 )
 
 M = TypeVar("M", bound=Record)
 
-STAGE_MODELS: dict[str, type[StageRecord]] = {
-    "compile": CompileRecord,
-    "hidden-gate": GateRecord,
-    "time-fp32": TimeRecord,
-    "time-tf32": TimeRecord,
-    "memory": MemoryRecord,
-}
 REMAKE = "Delete the file and rerun to make it again."
 
 

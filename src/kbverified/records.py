@@ -54,8 +54,6 @@ SandboxLevel = Literal["full", "user", "none"]
 PrecisionMode = Literal["ieee", "default", "tf32"]
 Dtype = Literal["fp32", "bf16"]
 
-Number = float | int
-
 
 class Record(BaseModel):
     """Base of everything that is written as JSON: frozen, closed, finite numbers only."""
@@ -272,6 +270,16 @@ class MemoryRecord(StageRecord):
     output_bytes: int | None = None
 
 
+STAGE_MODELS: dict[str, type[StageRecord]] = {
+    "compile": CompileRecord,
+    "hidden-gate": GateRecord,
+    "time-fp32": TimeRecord,
+    "time-tf32": TimeRecord,
+    "memory": MemoryRecord,
+}
+"""The record of each stage of keys.STAGES."""
+
+
 class TensorSpec(Record):
     """Shape and dtype of one tensor, as ``float32``, ``int64``, ..."""
 
@@ -321,7 +329,7 @@ class ProblemRecord(Record):
     distributions: tuple[DistributionAudit, ...] = ()
     degenerate: bool | None = None
     non_discriminating: bool | None = None
-    """Another input's output passes on every applicable distribution at the dtype's tau."""
+    """Another input's output passes on every applicable distribution at protocol.NON_DISCRIMINATING_TAU."""
     inputs: tuple[TensorSpec | None, ...] = ()
     """None stands for an input that is no tensor."""
     outputs: tuple[TensorSpec, ...] = ()

@@ -5,8 +5,10 @@ Nothing here imports torch: a skipped stage costs a few hundredths of a second.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
+import importlib
 import os
 import time
 from pathlib import Path
@@ -15,23 +17,8 @@ from typing import Any
 from kbverified import __version__, lease, protocol, records
 from kbverified.judge.party import DoesNotFit, Settings
 from kbverified.lease import Lease
-from kbverified.records import (
-    CompileRecord,
-    GateRecord,
-    MemoryRecord,
-    ProblemRecord,
-    Provenance,
-    StageRecord,
-    TimeRecord,
-)
+from kbverified.records import STAGE_MODELS, CompileRecord, GateRecord, ProblemRecord, Provenance, StageRecord
 
-RECORD_OF = {
-    "compile": CompileRecord,
-    "hidden-gate": GateRecord,
-    "time-fp32": TimeRecord,
-    "time-tf32": TimeRecord,
-    "memory": MemoryRecord,
-}
 TIMING_MODE = {"time-fp32": "default", "time-tf32": "tf32"}
 
 
@@ -87,7 +74,7 @@ def run_stage(
         except DoesNotFit as error:
             fields, where = {"status": "skipped", "reason": str(error)}, {}
     provenance = clock.provenance(stage, file_sha256(problem), candidate_sha256=sha, dtype=settings.dtype, **where)
-    record = RECORD_OF[stage](stage=stage, provenance=provenance, **fields)
+    record = STAGE_MODELS[stage](stage=stage, provenance=provenance, **fields)
     records.write(out, record)
     return record
 
@@ -191,16 +178,12 @@ def lease_times(held: Lease | None) -> dict[str, float]:
     return {"device_wait_s": round(held.waited_s, 3), "device_hold_s": round(held.held_s, 3)}
 
 
-def _unlocked(folder: Path) -> Any:
-    import contextlib
-
+def _unlocked(folder: Path) -> contextlib.AbstractContextManager[None]:
     folder.mkdir(parents=True, exist_ok=True)
     return contextlib.nullcontext()
 
 
 def _stage_module(stage: str) -> Any:
-    import importlib
-
     name = {"hidden-gate": "gate", "memory": "memory"}.get(stage, "timing")
     return importlib.import_module(f"kbverified.judge.{name}")
 
