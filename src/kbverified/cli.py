@@ -130,14 +130,9 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.command == "audit-problem":
             return _audit(arguments)
         return importlib.import_module(MODULES[arguments.command]).run(arguments) or 0
-    except (ValueError, FileNotFoundError, UnicodeDecodeError) as error:
+    except (ValueError, FileNotFoundError) as error:
         print(f"kbverified: {printable(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT
-    except (
-        OSError,
-        RuntimeError,
-        MemoryError,
-        subprocess.TimeoutExpired,
-    ) as error:  # full disk, no device, no compiler
+    except (OSError, RuntimeError, MemoryError, subprocess.TimeoutExpired) as error:  # full disk, no GPU, no compiler
         print(f"kbverified: infrastructure fault, nothing was recorded: {printable(str(error))}", file=sys.stderr)
         return EXIT_INFRASTRUCTURE

@@ -14,7 +14,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -142,7 +142,7 @@ class _Told(Exception):
 
 
 @contextmanager
-def _told_by_signal():  # type: ignore[no-untyped-def]
+def _told_by_signal() -> Iterator[None]:
     def tell(number: int, frame: object) -> None:
         raise _Told(signal.Signals(number).name)
 
@@ -303,9 +303,7 @@ def _run_workflow(
     progress = _Progress(root, plan, label, stop_at_s)
     try:
         with _told_by_signal(), log_path.open("wb") as log:
-            return (
-                run_until(command, stop_at_s=stop_at_s, kill_at_s=kill_at_s, log=log, cwd=root, tick=progress),
-                None,
-            )
+            ended = run_until(command, stop_at_s=stop_at_s, kill_at_s=kill_at_s, log=log, cwd=root, tick=progress)
+            return ended, None
     except _Told as told:
         return None, str(told)

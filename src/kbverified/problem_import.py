@@ -19,7 +19,6 @@ from kbverified.git_source import Commit
 from kbverified.json_lines import integer_field, read_json_lines
 from kbverified.keys import ProblemKey
 from kbverified.problems import (
-    ManifestError,
     ManifestRow,
     ProblemError,
     check_source,
@@ -263,7 +262,7 @@ def run(args: argparse.Namespace) -> int:
             report = import_checkout(first, args.suite, args.root, **options)
         else:
             report = import_jsonl(first, args.suite, args.root, **options)
-    except (ImportRefused, ManifestError, FileNotFoundError, ValueError) as error:
+    except (ValueError, FileNotFoundError) as error:
         print(f"import-problems: {error}", file=sys.stderr)
         return 2
     except OSError as error:

@@ -13,7 +13,7 @@ import os
 import time
 from base64 import urlsafe_b64decode
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -143,7 +143,8 @@ def _keep(newest: dict[str, tuple[Place, Record, bytes]], root: Path, result: Re
     return names
 
 
-def _stale(found: Place, provenance: Provenance, current, root: Path) -> str | None:  # type: ignore[no-untyped-def]
+def _stale(found: Place, provenance: Provenance, current: Callable[[Path], str | None], root: Path) -> str | None:
+    """Why a record is about something else than what lies under root; ``current`` gives a file's sha256."""
     assert isinstance(found.problem, ProblemKey)
     if provenance.problem_sha256 != current(found.problem.source_path(root)):
         return "of another problem source"

@@ -4,7 +4,7 @@ It answers the judge's messages one by one. Everything it says is a claim: the c
 change any of it. So it holds no seed of any input, no reference output and no verdict; it gets buffers that belong
 to the judge, and what it reports is checked there.
 
-Messages (JSON objects, one reply each): start, buffers, forward, time, memory, flags, exit. A failure of the
+Messages (JSON objects, one reply each): start, buffers, forward, time, settle, memory, flags, exit. A failure of the
 candidate is a reply with ``failure`` (a verdict) and ``detail``.
 """
 

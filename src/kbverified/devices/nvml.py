@@ -18,8 +18,8 @@ class Nvml:
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid) if uuid else pynvml.nvmlDeviceGetHandleByIndex(0)
             self.max_sm_clock_mhz = int(pynvml.nvmlDeviceGetMaxClockInfo(self._handle, pynvml.NVML_CLOCK_SM))
             self._library = pynvml
-        except Exception as error:  # no package, no driver, a virtual GPU that answers nothing: no reading
-            self.why_not = f"{type(error).__name__}: {error}"
+        except Exception:  # no package, no driver, a virtual GPU that answers nothing: no reading
+            pass
 
     def clocks(self) -> tuple[int | None, int | None]:
         """(SM clock in MHz, NVML's bit mask of clock event reasons)."""

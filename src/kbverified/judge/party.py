@@ -1,7 +1,7 @@
 """One worker as the judge sees it: started, spoken to, and blamed by name when it fails.
 
 A reply is a claim. A worker that dies, hangs or garbles its messages ends in a CandidateFailure with a verdict; for
-the two that a broken machine could also cause (crash, timeout) the stage then asks a canary.
+those that a broken machine could also cause (AMBIGUOUS) the stage then asks a canary.
 """
 
 from __future__ import annotations

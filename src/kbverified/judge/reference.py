@@ -28,18 +28,18 @@ class Reference:
         self.model = self.construct(WEIGHT_SEED)
 
     def construct(self, weight_seed: int) -> torch.nn.Module:
-        """A model from a weight seed, on the CPU as KernelBench constructs it, in the generator's dtype."""
+        """A model from a weight seed, on the CPU and in fp32, as KernelBench constructs it."""
         torch.manual_seed(weight_seed)
         return self.problem.Model(*self.init_inputs)
 
     def place(self, device: Device) -> None:
-        """Move the model to a device; its weights' digests are taken before (for ``weights_differ``)."""
+        """Move the model to a device, in the generator's dtype."""
         dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
         self.model = self.model.to(device=device.torch_device, dtype=dtype)
         self.device = device
 
     def digests(self) -> list[list[Any]]:
-        """Of the weights as constructed: before ``place``."""
+        """Of the weights as constructed, for ``weights_differ``: ask before ``place``."""
         return layout.state_digests(self.model)
 
     def encoded_init_inputs(self) -> Any:

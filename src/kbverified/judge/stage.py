@@ -209,7 +209,7 @@ class Job:
             from kbverified.judge.inputs import draw_trial
 
             exchange = Exchange(self.device, canary, self.audit, self.settings.dtype)
-            exchange.offer(draw_trial(self, "d1_original", 0))
+            exchange.offer(draw_trial(self, seed=0))
             exchange.forward()
             exchange.close()
         except (CandidateFailure, MemoryError, RuntimeError) as error:

@@ -29,7 +29,7 @@ def main() -> int:
     wake = _wake_on_signals()
     try:
         who = _prepare(plan)
-        init_pid = _start_namespace_init(plan, who) if plan.pid_namespace else None
+        init_pid = _start_namespace_init(who) if plan.pid_namespace else None
         worker_pid = _start_worker(plan, who)
     except Refused as refusal:
         _answer({"refused": refusal.step, "text": refusal.text, "unavailable": refusal.unavailable})
@@ -85,7 +85,7 @@ def _enter_user_namespace() -> None:
             file.write(text)
 
 
-def _start_namespace_init(plan: Plan, who: identity.Identity | None) -> int:
+def _start_namespace_init(who: identity.Identity | None) -> int:
     """The first process of the PID namespace: does nothing, and takes everything with it when it is killed."""
     ready, told = os.pipe()
     pid = os.fork()
