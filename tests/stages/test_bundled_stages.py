@@ -7,7 +7,7 @@ import os
 
 import pytest
 from chain import STAGES, bundled, expected_verdict, verdict
-from conftest import AT_ONCE, TIMEOUT_S
+from stage_places import AT_ONCE, TIMEOUT_S
 
 from kbverified.protocol import TIMING_ROUNDS, TIMING_ROUNDS_MIN, WORKER_OUTPUT_KEPT_BYTES
 

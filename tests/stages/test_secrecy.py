@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import HONEST, Place
+from stage_places import HONEST, Place
 
 # Runs one stage in this process, with every message to a worker, every seed and every step written down. The worker
 # is a real one, in a process of its own.

@@ -164,12 +164,18 @@ def test_requests_of_one_name_get_a_module_each(tmp_path):
 
 
 def test_the_callers_list_is_left_as_it_was(tmp_path):
-    """torch's own load_inline puts headers into it; the next call with it would be another request."""
+    """torch's own load_inline puts a header into it; the next call with it would then be another request."""
     made = install(tmp_path / "build")
-    sources = [source(5)]
-    inline("a", sources)
-    assert sources == [source(5)]
-    inline("a", sources)
+
+    def load_inline(name, cpp_sources, build_directory=None, verbose=True):
+        cpp_sources.insert(0, "#include <torch/extension.h>")
+        (Path(build_directory) / f"{name}.so").write_text("a library")
+        return object()
+
+    sources = ["int f();"]
+    first = made.hooks.request(load_inline, "a", sources, (), {})
+    assert sources == ["int f();"]
+    assert made.hooks.request(load_inline, "b", sources, (), {}) is first
     assert len(made.reports) == 1
 
 
