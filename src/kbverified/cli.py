@@ -1,6 +1,6 @@
 """The ``kbverified`` command. Imports are lazy: a stage that is skipped never imports torch.
 
-Exit codes: 0 a record was written, whatever the verdict; 2 bad input; 75 infrastructure fault, no record, try again.
+Exit codes: 0 a record was written, whatever the verdict; the others are those of exit_codes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.keys import STAGES
-
-EXIT_BAD_INPUT = 2
-EXIT_INFRASTRUCTURE = 75
 
 # Commands whose modules bring their own arguments: add_parser(subparsers), run(arguments) -> exit code or None.
 MODULES = {

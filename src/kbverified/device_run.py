@@ -24,11 +24,11 @@ from typing import Any
 from kbverified import archive, run_report
 from kbverified.archive import ArchiveError
 from kbverified.deadline import Ended, run_until
+from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INCOMPLETE
 from kbverified.keys import STAGES, CandidateKey, ProblemKey
 from kbverified.records import RecordError
 from kbverified.run_state import Restored, restore, state_members
 
-EXIT_BAD_INPUT = 2
 PROGRESS_EVERY_S = 20.0
 KEPT_LOG_BYTES = 8 << 10
 """End of the log of each job that left no record."""
@@ -288,7 +288,7 @@ def run(args: argparse.Namespace, root: Path = Path(".")) -> int:
     for path in written:
         print(f"device-run {label}: {path} ({path.stat().st_size} bytes)")
     print(f"device-run {label}: {time.monotonic() - begin_s:.1f} s of {60 * args.minutes:.0f} s", flush=True)
-    return 0 if report.missing == 0 else 1
+    return 0 if report.missing == 0 else EXIT_INCOMPLETE
 
 
 def _run_workflow(

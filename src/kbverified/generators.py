@@ -20,6 +20,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from kbverified import prompts, response_store
+from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.extraction import extract
 from kbverified.file_plan import commit, compare
 from kbverified.keys import NAME_PATTERN, SAMPLE_PATTERN, CandidateKey, ProblemKey
@@ -299,9 +300,9 @@ def run(args: argparse.Namespace) -> int:
         outcome = generate(specs[args.generator], problem, key, args.root)
     except (ValueError, FileNotFoundError) as error:
         print(f"generate: {error}", file=sys.stderr)
-        return 2
+        return EXIT_BAD_INPUT
     except (EndpointFault, OSError) as error:
         print(f"generate: {error}", file=sys.stderr)
-        return 75
+        return EXIT_INFRASTRUCTURE
     print(outcome.sentence)
     return 0

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kbverified.archive import ArchiveError, Place, place, read
+from kbverified.exit_codes import EXIT_BAD_INPUT
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.records import RecordError, write_text
 
 Conflict = Literal["newest", "error"]
-
-EXIT_BAD_INPUT = 2
 
 
 class MergeConflict(ValueError):

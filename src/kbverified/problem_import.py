@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.file_plan import ImportRefused, commit, compare, name_some
 from kbverified.git_source import Commit
 from kbverified.json_lines import integer_field, read_json_lines
@@ -264,10 +265,10 @@ def run(args: argparse.Namespace) -> int:
             report = import_jsonl(first, args.suite, args.root, **options)
     except (ValueError, FileNotFoundError) as error:
         print(f"import-problems: {error}", file=sys.stderr)
-        return 2
+        return EXIT_BAD_INPUT
     except OSError as error:
         print(f"import-problems: {error}. What was imported before is untouched; run it again.", file=sys.stderr)
-        return 75
+        return EXIT_INFRASTRUCTURE
     for warning in report.warnings:
         print(f"import-problems: {warning}", file=sys.stderr)
     print(report)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.extraction import extract
 from kbverified.file_plan import ImportRefused, commit, compare, name_some
 from kbverified.json_lines import integer_field, read_json_lines
@@ -242,10 +243,10 @@ def run(args: argparse.Namespace) -> int:
             report = import_jsonl(args.source, args.generator, args.suite, args.root, args.field, args.on_difference)
     except (ValueError, FileNotFoundError) as error:
         print(f"import-runs: {error}", file=sys.stderr)
-        return 2
+        return EXIT_BAD_INPUT
     except OSError as error:
         print(f"import-runs: {error}. What was imported before is untouched; run it again.", file=sys.stderr)
-        return 75
+        return EXIT_INFRASTRUCTURE
     for warning in report.warnings:
         print(f"import-runs: {warning}", file=sys.stderr)
     print(report)

@@ -9,6 +9,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from kbverified.exit_codes import EXIT_BAD_INPUT
 from kbverified.leaderboard.build import build
 from kbverified.leaderboard.model import Leaderboard
 from kbverified.leaderboard.render import FILE_NAMES, terminal_table, write
@@ -34,9 +35,9 @@ def run(args: argparse.Namespace) -> int:
         leaderboard = records.read(path, Leaderboard)
     except FileNotFoundError:
         print(f"There is no {path}. Run snakemake first, or name the folder with --results.", file=sys.stderr)
-        return 2
+        return EXIT_BAD_INPUT
     except records.RecordError as error:
         print(error, file=sys.stderr)
-        return 2
+        return EXIT_BAD_INPUT
     print_leaderboard(leaderboard, args.results)
     return 0
