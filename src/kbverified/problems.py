@@ -18,9 +18,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from kbverified.keys import PROBLEM_PATTERN, ProblemKey
+from kbverified.keys import PROBLEM_PATTERN
 from kbverified.module_names import module_level_names
-from kbverified.records import Record, write_text
+from kbverified.records import Record
 
 REQUIRED_NAMES = ("Model", "get_inputs", "get_init_inputs")
 """What a KernelBench reference module defines."""
@@ -46,11 +46,6 @@ class ProblemModule:
     Model: Callable[..., Any]
     get_inputs: Callable[[], list[Any]]
     get_init_inputs: Callable[[], list[Any]]
-
-
-def sha256(path: Path) -> str:
-    """Sha256 (hex) of the file's bytes. Raises OSError."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _read_source(path: Path) -> tuple[bytes, str]:
@@ -205,36 +200,3 @@ def manifest_text(rows: Iterable[ManifestRow]) -> str:
     for row in sorted(rows, key=lambda row: (row.level, int(row.problem.split("_")[1]))):
         writer.writerow([getattr(row, column) for column in COLUMNS])
     return buffer.getvalue()
-
-
-def write_manifest(path: Path, rows: Iterable[ManifestRow]) -> None:
-    """Write a manifest atomically. Raises OSError."""
-    write_text(path, manifest_text(rows))
-
-
-def discover(root: Path, suite: str) -> list[ProblemKey]:
-    """Problems of a suite that lie on disk, by level and number; the manifest is not consulted.
-
-    Raises ProblemError where the suite has no folder or no problem in it.
-    """
-    folder = manifest_path(root, suite).parent
-    if not folder.is_dir():
-        raise ProblemError(
-            f"{folder}: no such suite. Import it: kbverified import-problems --suite {suite} --from PATH"
-        )
-    found = [path.stem for path in folder.glob("*.py") if re.fullmatch(PROBLEM_PATTERN, path.stem)]
-    if not found:
-        raise ProblemError(f"{folder}: holds no level<L>_<P>.py. Import the suite: kbverified import-problems")
-    return sorted((ProblemKey(suite, stem) for stem in found), key=lambda key: (key.level, key.number))
-
-
-def differences(root: Path, suite: str) -> list[str]:
-    """How a suite's files differ from its manifest, one sentence each. Raises ManifestError, ProblemError."""
-    rows = read_manifest(manifest_path(root, suite))
-    present = {key.problem: key.source_path(root) for key in discover(root, suite)}
-    changed = [p for p, row in rows.items() if p in present and sha256(present[p]) != row.sha256]
-    return [
-        *(f"{suite}/{p}: changed since it was imported" for p in changed),
-        *(f"{suite}/{p}: in the manifest, not on disk" for p in rows if p not in present),
-        *(f"{suite}/{p}: on disk, not in the manifest" for p in present if p not in rows),
-    ]

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import argparse
 import ast
-import csv
 import hashlib
-import io
 import sys
 from pathlib import Path
 
-from kbverified import records
+from kbverified import problems, records
 from kbverified.keys import CandidateKey, ProblemKey
 
 SUITE = "bundled"
-MANIFEST_COLUMNS = ("problem", "name", "level", "sha256", "source")
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -57,13 +54,16 @@ def problem_name(path: Path) -> str:
 
 def manifest_text(root: Path) -> str:
     """manifest.csv as it should be."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(MANIFEST_COLUMNS)
-    for key in problem_keys(root):
-        path = key.source_path(root)
-        writer.writerow([key.problem, problem_name(path), key.level, sha256(path), SUITE])
-    return text.getvalue()
+    return problems.manifest_text(
+        problems.ManifestRow(
+            problem=key.problem,
+            name=problem_name(key.source_path(root)),
+            level=key.level,
+            sha256=sha256(key.source_path(root)),
+            source=SUITE,
+        )
+        for key in problem_keys(root)
+    )
 
 
 def stale_metadata(root: Path) -> list[CandidateKey]:
