@@ -36,7 +36,7 @@ rule time:
     resources:
         gpu=gpus(),
         mem_mb=8000,
-        runtime=runtime_min("time-fp32"),
+        runtime=lambda wildcards: runtime_min(f"time-{wildcards.mode}"),
         timeout_s=lambda wildcards: timeout_s(f"time-{wildcards.mode}"),
     params:
         code=lambda wildcards: code(f"time-{wildcards.mode}"),
