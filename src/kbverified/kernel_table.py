@@ -7,8 +7,7 @@ where one of the group's columns is null. docs/records.md describes every column
 
 from __future__ import annotations
 
-import os
-import tempfile
+import io
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kbverified import protocol
-from kbverified.records import RecordError
+from kbverified.records import RecordError, write_bytes
 
 TEXT, NUMBER, WHOLE, TRUTH = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 
@@ -160,18 +159,9 @@ def write_parquet(table: pd.DataFrame, path: Path) -> None:
     Raises ValueError where columns are missing, foreign or of another type, OSError.
     """
     content = _arrow(table, str(path)).replace_schema_metadata(SCHEMA.metadata)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(fd, "wb") as file:
-            pq.write_table(content, file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    file = io.BytesIO()
+    pq.write_table(content, file, compression="zstd")
+    write_bytes(path, file.getvalue())
 
 
 def read_parquet(path: Path) -> pd.DataFrame:

@@ -172,7 +172,10 @@ def add_parser(subparsers: Any) -> None:
         help="of two differing records for one place: keep the one that started later, or stop (default: newest)",
     )
     parser.add_argument(
-        "--config", type=Path, default=Path("config/config.yaml"), help="for the tables: tau, arms, selection"
+        "--config",
+        type=Path,
+        default=Path("config/config.yaml"),
+        help="for the tables: tau, headline arm, mixed environments",
     )
     parser.add_argument("--no-tables", action="store_true", help="unpack only")
     parser.set_defaults(run=run)

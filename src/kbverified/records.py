@@ -377,17 +377,22 @@ def write(path: Path, record: Record) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Atomically replace the file at path with text, making its folder where missing. Raises OSError."""
+    """``write_bytes`` of text as UTF-8. Raises OSError."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Atomically replace the file at path, making its folder where missing. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException:  # Ctrl-C too leaves no temporary file behind
         try:
             os.unlink(temporary)
         except OSError:

@@ -53,7 +53,7 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
         if reference is not None:
             try:
                 fields = {**audit(reference, device), "flops": flops}
-            except Exception as error:
+            except Exception as error:  # the same: only a lack of memory is not the problem's
                 if device.is_out_of_memory(error):
                     raise InfrastructureFault(f"{problem}: {error}") from error
                 fields = _broken(error)
