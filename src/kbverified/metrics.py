@@ -89,12 +89,17 @@ def correct_speedup(best_speedups: Sequence[float | None]) -> tuple[float | None
     return geometric_mean(best_speedups), sum(value is not None for value in best_speedups)
 
 
+def above(values: Sequence[float | None], p: float) -> list[bool]:
+    """For each value whether it is strictly above p; None (not solved, or not measured) is above nothing."""
+    return [value is not None and value > p for value in values]
+
+
 def fast_p(best_speedups: Sequence[float | None], p: float) -> float | None:
     """Share of *all* active problems whose best verified speedup is strictly above p; None for no problems.
 
-    One entry per active problem; None (not solved, or not measured) is not above any p.
+    One entry per active problem.
     """
-    return share([value is not None and value > p for value in best_speedups])
+    return share(above(best_speedups, p))
 
 
 def memory_efficiency(ratios: Sequence[float | None]) -> tuple[float | None, int]:

@@ -254,15 +254,10 @@ def _entry(
         n_timed=n_timed,
         correctness=_share(best.solved, scope, None, settings),
         correct_speedup=_mean(speedups, scope, why_speed, settings),
-        fast_p={
-            f"{p:g}": _share([v is not None and v > p for v in speedups], scope, why_share, settings)
-            for p in settings.fast_p
-        },
+        fast_p={f"{p:g}": _share(metrics.above(speedups, p), scope, why_share, settings) for p in settings.fast_p},
         memory_efficiency={f: _mean(values, scope, why_memory[f], settings) for f, values in memory.items()},
         memory_efficient={
-            f: _share(
-                [v is not None and v > 1 for v in values], scope, why_memory[f] if any(best.solved) else None, settings
-            )
+            f: _share(metrics.above(values, 1.0), scope, why_memory[f] if any(best.solved) else None, settings)
             for f, values in memory.items()
         },
     )
