@@ -10,6 +10,7 @@ import importlib
 import os
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
@@ -133,4 +134,7 @@ def main(argv: list[str] | None = None) -> int:
         return EXIT_BAD_INPUT
     except (OSError, RuntimeError, MemoryError, subprocess.TimeoutExpired) as error:  # full disk, no GPU, no compiler
         print(f"kbverified: infrastructure fault, nothing was recorded: {printable(str(error))}", file=sys.stderr)
+        return EXIT_INFRASTRUCTURE
+    except Exception:  # whatever a candidate brought about in the judge: no verdict, no record, and tried again
+        print(f"kbverified: unforeseen, nothing was recorded:\n{printable(traceback.format_exc())}", file=sys.stderr)
         return EXIT_INFRASTRUCTURE

@@ -160,3 +160,13 @@ def test_a_broken_record_is_named_with_field_and_value(tmp_path):
     assert done.returncode == 2
     assert "a.json: field" in done.stderr and "rerun" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "o.json").exists()
+
+
+def test_an_unforeseen_error_is_a_fault_and_shows_its_traceback(monkeypatch, capsys):
+    def broken(arguments):
+        raise KeyError("nobody thought of this")
+
+    monkeypatch.setattr(cli, "_audit", broken)
+    code = cli.main(["audit-problem", "--problem", "p.py", "--out", "o.json", "--device", "cpu"])
+    assert code == cli.EXIT_INFRASTRUCTURE
+    assert "nobody thought of this" in capsys.readouterr().err

@@ -197,7 +197,8 @@ def _environment(settings: Settings, build: Path | None, writable: bool) -> dict
     cache = build if build is not None and writable else PRIVATE_CACHE
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "/usr/bin:/bin")]),
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path and Path(path).is_dir()),
+        # Not this process's working directory, which ``python -m`` puts there: a checkout is no place for modules.
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p and p != os.getcwd() and Path(p).is_dir()),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         "TORCH_EXTENSIONS_DIR": str(cache / "torch"),
