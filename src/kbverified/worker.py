@@ -23,6 +23,8 @@ from kbverified.sandbox import Channel, ChannelClosed
 
 # The judge kills its workers; a worker that is forgotten ends by itself.
 _PATIENCE_S = 24 * 3600.0
+# Builds that a reply lists: each comes with the end of its log, and a message has a limit.
+_BUILDS_TOLD = 20
 
 
 class Failed(Exception):
@@ -72,7 +74,8 @@ class Bootstrap:
         try:
             return handler(message, fds)
         except Failed as failure:
-            return {"failure": failure.verdict, "detail": writable(failure.detail[-4000:])}
+            detail = writable(failure.detail[-4000:])
+            return {"failure": failure.verdict, "detail": detail, "builds": self.builds}
 
     # --- start ----------------------------------------------------------------------------------------------
     def do_start(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -111,7 +114,11 @@ class Bootstrap:
         from kbverified.compilation.hooks import Hooks
 
         header = message.get("header")
-        report = self.builds.append
+
+        def report(build: dict[str, Any]) -> None:
+            if len(self.builds) < _BUILDS_TOLD:
+                self.builds.append({**build, "log": writable(str(build.get("log", "")))})
+
         directory = Path(message["build_directory"])
         self.hooks = Hooks(directory, bool(message["build_writable"]), Path(header) if header else None, report)
         self.hooks.install()

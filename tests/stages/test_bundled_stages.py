@@ -57,7 +57,9 @@ def test_an_honest_candidate_passes_every_stage(records, item):
     for stage in STAGES[1:]:
         provenance = found[stage]["provenance"]
         assert provenance["sandbox"] == ("full" if os.getuid() == 0 else provenance["sandbox"])
-        assert provenance["device"]["kind"] == "cpu" and provenance["device_hold_s"] > 0
+        assert provenance["device"]["kind"] == "cpu"
+        # On a CPU only what is measured keeps others off the device.
+        assert stage == "hidden-gate" or provenance["device_hold_s"] > 0
     modes = [found[stage]["provenance"]["mode"] for stage in STAGES]
     assert modes == [None, "ieee", "default", "tf32", "default"]
 
@@ -86,18 +88,18 @@ def test_memory_of_both_sides_is_there(records, item):
     assert found["input_bytes"] > 0 and found["output_bytes"] > 0
 
 
-def test_the_compiled_candidate_was_built_once_and_found_again(records):
+def test_the_extension_was_built_in_the_compile_stage(records):
     found = of(records, next(item for item in HONEST if item.name.endswith("level1_1/0")))
     (build,) = found["compile"]["builds"]
     assert build["ok"] and not build["cached"] and build["seconds"] > 0
-    assert found["compile"]["deferred"] is None and found["compile"]["cpu_seconds"] > 0
+    assert found["compile"]["cpu_seconds"] > 0
 
 
 def test_a_compiler_error_is_told_in_its_own_words(records):
     found = of(records, named("level1_1/20"))["compile"]
     (build,) = found["builds"]
-    assert build["ok"] is False
-    assert "undeclared_name" in found["detail"] or "undeclared_name" in build["log_tail"]
+    assert (build["name"], build["ok"]) == ("bundled_broken", False)
+    assert "undeclared_name" in found["detail"] and "undeclared_name" in build["log_tail"]
 
 
 def test_what_a_candidate_printed_is_kept_and_capped(records):
