@@ -96,6 +96,8 @@ extern "C" int answer() { return static_cast<int>(torch::arange(7).sum().item<in
 def header(tmp_path_factory) -> Path:
     tools = toolchain.find(None)
     tools.require_compiler()
+    if "clang" in str(tools.cxx_version):
+        pytest.skip("GCC's marks in -H are read here")
     # Where the stages' tests build: whoever comes first makes it.
     found = precompiled.precompiled_header(tmp_path_factory.getbasetemp() / "shared-build", tools, (FLAG,))
     assert found is not None
