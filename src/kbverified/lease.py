@@ -73,6 +73,7 @@ class Lease:
         self.held_s = 0.0
         self._since: float | None = time.monotonic()
         self._fd = fd
+        self.exclusive = fd is not None
 
     def close(self) -> None:
         if self._since is not None:

@@ -172,8 +172,8 @@ def _run(
 
 
 def lease_times(held: Lease | None) -> dict[str, float]:
-    """How long a stage waited for its device and held it (seconds), as provenance."""
-    if held is None:
+    """How long a stage waited for its device and held it (seconds), as provenance; nothing where it kept nobody off."""
+    if held is None or not held.exclusive:
         return {}
     return {"device_wait_s": round(held.waited_s, 3), "device_hold_s": round(held.held_s, 3)}
 
