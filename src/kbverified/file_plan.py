@@ -8,10 +8,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
+
+from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
+
+
+class ImportReport(Protocol):
+    """What an import says of itself: its text is the counts."""
+
+    @property
+    def warnings(self) -> Iterable[str]: ...
 
 
 class ImportRefused(ValueError):
@@ -70,3 +81,22 @@ def name_some(items: Iterable[object], limit: int = 5) -> str:
     listed = [str(item) for item in items]
     more = f" and {len(listed) - limit} more" if len(listed) > limit else ""
     return ", ".join(listed[:limit]) + more
+
+
+def report_import(command: str, importing: Callable[[], ImportReport]) -> int:
+    """Run an import and print what came of it; the command's exit code.
+
+    0: done; 2: refused, nothing written; 75: the disk did not play along.
+    """
+    try:
+        report = importing()
+    except (ValueError, FileNotFoundError) as error:
+        print(f"{command}: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except OSError as error:
+        print(f"{command}: {error}. What was imported before is untouched; run it again.", file=sys.stderr)
+        return EXIT_INFRASTRUCTURE
+    for warning in report.warnings:
+        print(f"{command}: {warning}", file=sys.stderr)
+    print(report)
+    return 0

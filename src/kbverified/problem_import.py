@@ -8,14 +8,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
-from kbverified.file_plan import ImportRefused, commit, compare, name_some
+from kbverified.file_plan import ImportRefused, commit, compare, name_some, report_import
 from kbverified.git_source import Commit
 from kbverified.json_lines import integer_field, read_json_lines
 from kbverified.keys import ProblemKey
@@ -250,26 +248,18 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import, print counts. 0: done; 2: refused, nothing written; 75: the disk did not play along."""
+    """Import, print counts; the exit code of ``file_plan.report_import``."""
+    return report_import("import-problems", lambda: _import(args))
+
+
+def _import(args: argparse.Namespace) -> ProblemImport:
     first = args.source[0]
     options = {"levels": args.levels, "force": args.force}
-    try:
-        ProblemKey(args.suite, "level1_1")  # a suite's name is checked before anything is read
-        if first.suffix == ".parquet" or (first.is_dir() and any(first.rglob("*.parquet"))):
-            report = import_parquet(args.source, args.suite, args.root, **options)
-        elif len(args.source) > 1:
-            raise ImportRefused("more than one --from path is for parquet files only")
-        elif first.is_dir():
-            report = import_checkout(first, args.suite, args.root, **options)
-        else:
-            report = import_jsonl(first, args.suite, args.root, **options)
-    except (ValueError, FileNotFoundError) as error:
-        print(f"import-problems: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except OSError as error:
-        print(f"import-problems: {error}. What was imported before is untouched; run it again.", file=sys.stderr)
-        return EXIT_INFRASTRUCTURE
-    for warning in report.warnings:
-        print(f"import-problems: {warning}", file=sys.stderr)
-    print(report)
-    return 0
+    ProblemKey(args.suite, "level1_1")  # a suite's name is checked before anything is read
+    if first.suffix == ".parquet" or (first.is_dir() and any(first.rglob("*.parquet"))):
+        return import_parquet(args.source, args.suite, args.root, **options)
+    if len(args.source) > 1:
+        raise ImportRefused("more than one --from path is for parquet files only")
+    if first.is_dir():
+        return import_checkout(first, args.suite, args.root, **options)
+    return import_jsonl(first, args.suite, args.root, **options)

@@ -10,16 +10,14 @@ import argparse
 import hashlib
 import json
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.extraction import extract
-from kbverified.file_plan import ImportRefused, commit, compare, name_some
+from kbverified.file_plan import ImportRefused, commit, compare, name_some, report_import
 from kbverified.json_lines import integer_field, read_json_lines
 from kbverified.keys import CandidateKey
 from kbverified.protocol import CANDIDATE_SIZE_LIMIT_BYTES
@@ -234,20 +232,12 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Import, print counts. 0: done; 2: refused, nothing written; 75: the disk did not play along."""
-    try:
-        CandidateKey(args.generator, args.suite, "level1_1", 0)  # names are checked before anything is read
-        if args.source.is_dir():
-            report = import_run_directory(args.source, args.generator, args.suite, args.root, args.on_difference)
-        else:
-            report = import_jsonl(args.source, args.generator, args.suite, args.root, args.field, args.on_difference)
-    except (ValueError, FileNotFoundError) as error:
-        print(f"import-runs: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except OSError as error:
-        print(f"import-runs: {error}. What was imported before is untouched; run it again.", file=sys.stderr)
-        return EXIT_INFRASTRUCTURE
-    for warning in report.warnings:
-        print(f"import-runs: {warning}", file=sys.stderr)
-    print(report)
-    return 0
+    """Import, print counts; the exit code of ``file_plan.report_import``."""
+    return report_import("import-runs", lambda: _import(args))
+
+
+def _import(args: argparse.Namespace) -> RunImport:
+    CandidateKey(args.generator, args.suite, "level1_1", 0)  # names are checked before anything is read
+    if args.source.is_dir():
+        return import_run_directory(args.source, args.generator, args.suite, args.root, args.on_difference)
+    return import_jsonl(args.source, args.generator, args.suite, args.root, args.field, args.on_difference)
