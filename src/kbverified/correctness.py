@@ -56,6 +56,12 @@ def compare(answer: torch.Tensor, reference: torch.Tensor, chunk: int = COMPARE_
     return total.result(a_flat.numel())
 
 
+def compare_all(answers: list[torch.Tensor], references: list[torch.Tensor]) -> Comparison:
+    """The worst over the outputs of one launch, each against its reference. Raises ValueError as ``compare`` does,
+    and where the two sides differ in number."""
+    return combine([compare(a, b) for a, b in zip(answers, references, strict=True)])
+
+
 def combine(parts: list[Comparison]) -> Comparison:
     """The worst of several outputs of one launch. Raises ValueError for an empty list."""
     if not parts:

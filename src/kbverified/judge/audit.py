@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from kbverified import layout, precision
-from kbverified.correctness import Comparison, combine, compare
+from kbverified.correctness import Comparison, combine, compare, compare_all
 from kbverified.devices import open_device, prepare
 from kbverified.devices.base import Device
 from kbverified.distributions import Inputs
@@ -149,7 +149,7 @@ def _one_distribution(reference: Reference, device: Device, name: str) -> Distri
         replays = []
         for seed in range(1, AUDIT_SEEDS):
             other = layout.leaves(reference.forward(reference.draw(name, seed)))
-            replays.append(combine([compare(a, b) for a, b in zip(other, base, strict=True)]))
+            replays.append(compare_all(other, base))
             del other
     except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError) as error:
         if device.is_out_of_memory(error):

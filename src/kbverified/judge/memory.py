@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from kbverified import layout, problems
-from kbverified.correctness import combine, compare
+from kbverified.correctness import compare_all
 from kbverified.devices.cpu import reset_resident_peak, resident_bytes, resident_peak_bytes
 from kbverified.distributions import draw
 from kbverified.judge.exchange import Exchange
@@ -75,7 +75,7 @@ def _verdict(job: Job, answers: list[torch.Tensor], seed: int) -> dict[str, Any]
     reference = Reference(job.problem, job.settings.dtype)
     reference.place(job.device)
     expected = layout.leaves(reference.forward(reference.draw(STANDARD_DISTRIBUTION, seed)))
-    return loose_verdict(combine([compare(x, y) for x, y in zip(answers, expected, strict=True)]), "measured")
+    return loose_verdict(compare_all(answers, expected), "measured")
 
 
 _MESSAGE = {"do": "memory", "forward_seed": FORWARD_SEED}

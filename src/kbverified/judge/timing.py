@@ -12,7 +12,7 @@ import time
 from typing import Any, Literal
 
 from kbverified import layout
-from kbverified.correctness import combine, compare
+from kbverified.correctness import combine, compare_all
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.flags import flag_state, flags_now
 from kbverified.judge.inputs import needed_bytes, secret_seed
@@ -55,6 +55,8 @@ class Side:
         self.repetitions = 1
         self.discard = TIMING_DISCARD_AFTER_HANDOVER
         self.launch_ms = 0.0
+        self.wall_ms = 0.0
+        """The judge's own clock over the last message's launches."""
         self.round_ms = 0.0
 
     def time(self, discard: int, repetitions: int, deliver: bool = False) -> list[float]:
@@ -71,7 +73,8 @@ class Side:
         limit = self.party.timeout_s + _ROOM * 1e-3 * self.launch_ms * (discard + repetitions)
         start = time.monotonic()
         claim = self.party.ask(message, timeout_s=limit).get("times_ms")
-        return checked_times(claim, repetitions, 1e3 * (time.monotonic() - start))
+        self.wall_ms = 1e3 * (time.monotonic() - start)
+        return checked_times(claim, repetitions, self.wall_ms)
 
     def round(self, deliver: bool) -> list[float]:
         return self.time(self.discard, self.repetitions, deliver)
@@ -231,9 +234,8 @@ def verified_rounds(count: int) -> set[int]:
 
 def _timed_round(side: Side, trace: _Trace) -> list[float]:
     """One round of the candidate, with the judge's own clock beside it."""
-    start = time.monotonic()
     times = side.round(True)
-    trace.walls.append(1e3 * (time.monotonic() - start) / (side.repetitions + side.discard))
+    trace.walls.append(side.wall_ms / (side.repetitions + side.discard))
     return times
 
 
@@ -252,7 +254,7 @@ def _verify(side: Side, reference: Reference, inputs: Any) -> Any:
     """Compare the output of the last timed launch with the reference on the judge's own draw."""
     answers = side.exchange.take()
     expected = layout.leaves(reference.forward(inputs))
-    return combine([compare(x, y) for x, y in zip(answers, expected, strict=True)])
+    return compare_all(answers, expected)
 
 
 def _disturbed(alone: list[float], rounds: list[Round]) -> bool:
