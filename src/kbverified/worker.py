@@ -61,6 +61,7 @@ class Bootstrap:
         # Everything that a launch will need is imported now, before a device is held for it.
         del affinity, codec, distributions, layout, precision
         prepare(os.environ.pop("KBV_DEVICE"))
+        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # it was for the imports; candidates get torch as it is
         torch.set_grad_enabled(False)
         self.channel.send({"ready": os.getpid()})
         while True:

@@ -34,6 +34,8 @@ class CudaDevice(Device):
         torch.cuda.init()
         torch.cuda.set_device(0)
         torch.zeros(1, device="cuda")  # makes the primary context current for the driver calls below
+        wanted = gpu.uuid if gpu else os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        require_same_gpu(wanted, str(torch.cuda.get_device_properties(0).uuid))
         self.torch_device = torch.device("cuda", 0)
         self._flush: torch.Tensor | None = None
         self._nvml = Nvml(gpu.uuid if gpu else None)
@@ -173,6 +175,20 @@ class CudaDevice(Device):
 
     def release_cached(self) -> None:
         torch.cuda.empty_cache()
+
+
+def require_same_gpu(wanted: str, opened: str) -> None:
+    """Raise RuntimeError where a process has opened another GPU than the leased one (uuids, ``GPU-`` or not).
+
+    The driver reads CUDA_VISIBLE_DEVICES once: a library that touches the driver before the lease is known leaves the
+    process on the machine's first GPU, beside whoever leased that one, with its inputs in another GPU's memory.
+    Anything but a GPU's uuid (an index, a MIG instance) is not checked.
+    """
+    if wanted.startswith("GPU-") and not wanted.removeprefix("GPU-").startswith(opened.removeprefix("GPU-")):
+        raise RuntimeError(
+            f"this process was to use {wanted} and has opened GPU-{opened.removeprefix('GPU-')}: something touched "
+            "the CUDA driver before CUDA_VISIBLE_DEVICES was set"
+        )
 
 
 class _ArrayInterface:
