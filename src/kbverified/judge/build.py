@@ -21,6 +21,11 @@ _ASKS_FOR_EXTENSION = ("cpp_extension", "load_inline")
 _BUILDS_AT_FIRST_LAUNCH = ("triton", "torch.compile", "cutlass", "cute", "tilelang", "cupy", "numba")
 
 
+def asks_for_extension(source: bytes) -> bool:
+    """Whether a source asks for an extension: for one that does not, no worker is started."""
+    return any(word.encode() in source for word in _ASKS_FOR_EXTENSION)
+
+
 def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) -> dict[str, Any]:
     """Classify the source and build; returns the fields of the record.
 
@@ -37,7 +42,7 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
     later = [word for word in _BUILDS_AT_FIRST_LAUNCH if word in text]
     if later:
         fields["deferred"] = f"{later[0]} builds at the first launch, in the gate"
-    if not any(word in text for word in _ASKS_FOR_EXTENSION):
+    if not asks_for_extension(source):
         return fields
     tools.require_compiler()
     header = precompiled.precompiled_header(settings.build_root, tools, precompiled.guess_flags(text))

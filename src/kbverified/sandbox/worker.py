@@ -15,6 +15,7 @@ import time
 
 from kbverified.sandbox import family
 from kbverified.sandbox.channel import Channel
+from kbverified.sandbox.forked import ForkedLauncher
 from kbverified.sandbox.output import OutputDrain
 from kbverified.sandbox.request import LEVEL_OF, ExitStatus, Level, Mechanism, SandboxError
 
@@ -35,7 +36,7 @@ class Worker:
         pid: int,
         uid: int,
         channel: Channel,
-        launcher: subprocess.Popen[bytes],
+        launcher: subprocess.Popen[bytes] | ForkedLauncher,
         control: socket.socket,
         output_fd: int,
         output_limit_bytes: int,
@@ -167,6 +168,8 @@ class Worker:
         finally:
             self.channel.close()
             self._control.close()
+            if isinstance(self._launcher, ForkedLauncher):
+                self._launcher.close()
 
     def __enter__(self) -> Worker:
         return self
