@@ -65,6 +65,9 @@ class Source:
         self._sock.settimeout(_ANSWER_S)
         self._lock = threading.Lock()
 
+    def close(self) -> None:
+        self._sock.close()
+
     def fork_launcher(self, control: int, output: int, channel: int) -> ForkedLauncher:
         """A new launcher that has copies of these descriptors. Raises SandboxError where the warm process is gone."""
         try:
@@ -81,10 +84,12 @@ class Source:
 _source: Source | None = None
 
 
-def use(sock: socket.socket) -> None:
-    """From now on forkable workers of this process are forked by whoever holds the other end."""
+def use(sock: socket.socket | None) -> None:
+    """From now on forkable workers of this process are forked by whoever holds the other end. None: by nobody."""
     global _source
-    _source = Source(sock)
+    if _source is not None:
+        _source.close()
+    _source = Source(sock) if sock is not None else None
 
 
 def source() -> Source | None:
@@ -140,7 +145,7 @@ def run_launcher() -> int:
 
 
 def run_program(argv: list[str], env: dict[str, str]) -> int:
-    """Run ``python [-P] -m module ...`` or ``python script ...`` in this process, as its main module."""
+    """Run ``python [-P] -m module ...``, ``-c code ...`` or ``script ...`` in this process, as its main module."""
     import runpy
 
     os.environ.clear()
@@ -152,6 +157,9 @@ def run_program(argv: list[str], env: dict[str, str]) -> int:
     if words[0] == "-m":
         sys.argv = [words[1], *words[2:]]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
     else:
         sys.argv = words
         runpy.run_path(words[0], run_name="__main__")
