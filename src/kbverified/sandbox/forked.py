@@ -119,10 +119,15 @@ def forget_signals() -> None:
 
 
 def reseed() -> None:
-    """Randomness that every other child of the warm process would have alike. Python's own is reseeded by the fork."""
-    numpy_random = sys.modules.get("numpy.random")
+    """Generators that were seeded at import, which every child of the warm process would have alike.
+
+    Python's own is reseeded by the fork. torch's for GPUs do not exist yet.
+    """
+    numpy_random, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
     if numpy_random is not None:
         numpy_random.seed()
+    if torch is not None:
+        torch.default_generator.seed()
 
 
 def run_launcher() -> int:
