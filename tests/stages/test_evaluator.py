@@ -65,7 +65,7 @@ def comparable(value, key=""):
         return [comparable(v, key) for v in value[: 1 if key.endswith("_ms") else None]]
     if isinstance(value, float) or (isinstance(value, int) and key.endswith("_bytes") and "put" not in key):
         return type(value).__name__
-    if isinstance(value, int) and key in ("nan_count", "inf_count") or key == "first":
+    if (isinstance(value, int) and key in ("nan_count", "inf_count")) or key == "first":
         return "any"
     if isinstance(value, str):
         # Addresses, numbers and folders inside messages; the frames below the candidate's are another path.
@@ -333,8 +333,8 @@ def test_an_evaluator_that_cannot_import_is_done_without(warm, tmp_path):
     """It says why in its log, and the commands that wanted it find out what is wrong by themselves."""
     sources = tmp_path / "src"
     shutil.copytree(ROOT / "src" / "kbverified", sources / "kbverified", ignore=shutil.ignore_patterns("__pycache__"))
-    server = sources / "kbverified" / "evaluator" / "server.py"
-    server.write_text(server.read_text().replace('"torch",', '"torch", "no_such_module",', 1))
+    preload = sources / "kbverified" / "evaluator" / "preload.py"
+    preload.write_text(preload.read_text().replace('"torch",', '"torch", "no_such_module",', 1))
     folder = tmp_path / "evaluators"
     item = warm.item(f"{HONEST}# without\n", 30)
     settings = {"PYTHONPATH": str(sources), "KBV_EVALUATOR_DIR": str(folder)}

@@ -148,13 +148,9 @@ def test_namespaces_are_in_it():
 
 @pytest.mark.skipif(os.getuid() != 0, reason="changing the user needs root")
 def test_the_user_is_in_it(monkeypatch):
-    monkeypatch.setattr(
-        keys, "_lines", lambda path: ["Uid:\t1\t1\t1\t1"] if path.endswith("status") else []
-    )
+    monkeypatch.setattr(keys, "_lines", lambda path: ["Uid:\t1\t1\t1\t1"] if path.endswith("status") else [])
     first = keys.key(ENVIRONMENT)
-    monkeypatch.setattr(
-        keys, "_lines", lambda path: ["Uid:\t2\t2\t2\t2"] if path.endswith("status") else []
-    )
+    monkeypatch.setattr(keys, "_lines", lambda path: ["Uid:\t2\t2\t2\t2"] if path.endswith("status") else [])
     assert keys.key(ENVIRONMENT) != first
 
 

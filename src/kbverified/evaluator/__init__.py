@@ -1,8 +1,7 @@
 """A warm process that has torch imported and forks judges and workers, so that a stage does not import it thrice.
 
-``client`` hands a command over, ``key`` says which evaluator may take it, ``server`` is the warm process, ``judge`` what
-a forked judge does before it is the command. docs/evaluator.md tells the whole of it. Everything here but the warm
-process itself is torch-free.
+``client`` hands a command over, ``key`` says which evaluator may take it, ``server`` is the warm process, ``preload``
+what it imports, ``judge`` what a forked judge does before it is the command. docs/evaluator.md tells the whole of it.
 """
 
 from __future__ import annotations

@@ -70,18 +70,5 @@ def _become(request: dict[str, Any]) -> list[str]:
     sys.path[:] = request["path"]
     sys.argv = list(request["argv"])
     forked.reseed()
-    _set_thread_count()
+    forked.fit_threads()
     return sys.argv[1:]
-
-
-def _set_thread_count() -> None:
-    """torch's own threads: a fresh process would have had their number from this variable, or from the cores."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        return
-    try:
-        count = int(os.environ["OMP_NUM_THREADS"])
-    except (KeyError, ValueError):
-        return
-    if count > 0:
-        torch.set_num_threads(count)

@@ -3,15 +3,13 @@
 It imports torch and everything a judge or a worker needs, and then only forks: a judge for each client that connects, a
 launcher (and through it a worker) for each that a judge asks for. It reads no request, so that nothing of one candidate
 is in its memory when the next is served: a client's request is read by the forked judge, a worker's plan by the forked
-launcher. It has one thread, no tensor and no CUDA, which every fork asserts. At module level: the standard library only.
+launcher. It has one thread, no tensor and no CUDA: every fork asserts the first, from which the others follow.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import gc
-import importlib
 import os
 import select
 import signal
@@ -34,30 +32,6 @@ IDLE_VARIABLE = "KBV_EVALUATOR_IDLE_S"
 IDLE_S = 30.0
 """How long it waits for another client when the last one has gone."""
 
-PRELOADED = (
-    "torch",
-    "torch._subclasses.fake_tensor",
-    "torch.utils.flop_counter",
-    # What torch.utils.cpp_extension imports. Itself it is left to the worker: its import reads the environment.
-    "setuptools",
-    "setuptools.command.build_ext",
-    "kbverified.cli",
-    "kbverified.stages",
-    *(f"kbverified.judge.{name}" for name in ("audit", "build", "gate", "memory", "stage", "timing")),
-    *(f"kbverified.compilation.{name}" for name in ("dry_run", "hooks", "jit_caches", "precompiled", "toolchain")),
-    *(f"kbverified.{name}" for name in ("affinity", "codec", "distributions", "layout", "precision", "source_check")),
-    *(f"kbverified.sandbox.{name}" for name in ("channel", "launcher", "ownership", "start", "worker")),
-    "kbverified.devices.cpu",
-    "kbverified.evaluator.judge",
-)
-PRELOADED_IF_THERE = (
-    "kbverified.devices.cuda",
-    "kbverified.devices.nvml",
-    "cuda.bindings.driver",
-    "pynvml",
-    "triton",
-    "triton.language",
-)
 _POLL_HANGUP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
 
@@ -232,12 +206,6 @@ class Server:
         self.judges.clear()
 
 
-def peer_uid(sock: socket.socket) -> int:
-    """The uid of the process at the other end of a Unix socket, as the kernel knows it."""
-    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
-    return uid
-
-
 def fork() -> int:
     """Fork this process while it has one thread. Raises RuntimeError where it has more: a child might hang."""
     threads = len(os.listdir("/proc/self/task"))
@@ -246,36 +214,10 @@ def fork() -> int:
     return os.fork()
 
 
-def preload(names: Sequence[str] = PRELOADED, if_there: Sequence[str] = PRELOADED_IF_THERE) -> None:
-    """Import, end the threads that imports started, and see that no driver was opened.
-
-    Raises ImportError, RuntimeError where this process is none to fork from.
-    """
-    before = set(os.listdir("/proc/self/fd"))
-    for name in names:
-        importlib.import_module(name)
-    for name in if_there:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
-    # OpenBLAS starts its threads when numpy is imported. It ends them before a fork, and starts them again in whoever
-    # needs them: one fork for nothing, and there is one thread left.
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
-    opened = set(os.listdir("/proc/self/fd")) - before
-    places = [place for place in map(_place, opened) if place is not None]
-    if places:
-        raise RuntimeError(f"imports left open {', '.join(places)}: a child would share it")
-    gc.collect()
-    gc.freeze()  # the collector of a child does not touch, and so copy, what it has from here
-
-
-def _place(fd: str) -> str | None:
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}")
-    except OSError:  # the listing's own
-        return None
+def peer_uid(sock: socket.socket) -> int:
+    """The uid of the process at the other end of a Unix socket, as the kernel knows it."""
+    _, uid, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return uid
 
 
 def _wake_on_children() -> int:
@@ -311,10 +253,11 @@ def _listener() -> socket.socket:
 
 
 def _serve(digest: str) -> Role | None:
+    from kbverified.evaluator import preload
     from kbverified.evaluator.key import source_digest
 
     listener = _listener()
-    preload()
+    preload.preload(preload.LIBRARIES, preload.LIBRARIES_IF_THERE, preload.package_modules())
     if source_digest() != digest:
         raise RuntimeError("the package was edited while the evaluator imported it")
     return Server(listener, float(os.environ.get(IDLE_VARIABLE, IDLE_S))).run()

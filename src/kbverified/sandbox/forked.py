@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 
 from kbverified.sandbox.request import SandboxError
 
@@ -75,7 +76,9 @@ class Source:
                 socket.send_fds(self._sock, [LAUNCHER], [control, output, channel])
                 answer, fds, _, _ = socket.recv_fds(self._sock, 64, 1, CLOSE_ON_EXEC)
         except OSError as error:
-            raise SandboxError(f"the evaluator does not answer: {error}; run again, or with KBV_EVALUATOR=off") from None
+            raise SandboxError(
+                f"the evaluator does not answer: {error}; run again, or with KBV_EVALUATOR=off"
+            ) from None
         if not fds:
             raise SandboxError("the evaluator has ended or cannot fork: run again, or with KBV_EVALUATOR=off")
         return ForkedLauncher(int(answer), fds[0])
@@ -130,6 +133,48 @@ def reseed() -> None:
         torch.default_generator.seed()
 
 
+_cores_at_import: frozenset[int] = frozenset()
+
+
+def remember_cores() -> None:
+    """In the warm process, before it imports anything: how many threads torch takes to be right follows from these."""
+    global _cores_at_import
+    _cores_at_import = frozenset(os.sched_getaffinity(0))
+
+
+def fit_threads() -> None:
+    """Give torch the number of threads that it would have chosen, had it been imported by this process.
+
+    Its libraries choose when they are loaded: what MKL_NUM_THREADS or OMP_NUM_THREADS says, else one for each core
+    that the process may use (MKL: for each physical one).
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    had, cores = torch.get_num_threads(), os.sched_getaffinity(0)
+    named = [os.environ.get(name, "") for name in ("MKL_NUM_THREADS", "OMP_NUM_THREADS")]
+    wanted = next((int(word) for word in named if word.isdigit() and int(word) > 0), None)
+    if wanted is None:
+        physical = had < len(_cores_at_import) and had == _physical(_cores_at_import)
+        wanted = _physical(cores) if physical else len(cores)
+        if cores == _cores_at_import:
+            return
+    if wanted != had:
+        torch.set_num_threads(wanted)
+
+
+def _physical(cores: Iterable[int]) -> int:
+    """How many physical cores these are, as the kernel tells; each for itself where it does not."""
+    found = set()
+    for core in cores:
+        try:
+            with open(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list") as file:
+                found.add(file.read())
+        except OSError:
+            found.add(str(core))
+    return len(found)
+
+
 def run_launcher() -> int:
     """Be a launcher: descriptors 0 to 3 are its control, its output twice, and the worker's channel.
 
@@ -157,6 +202,7 @@ def run_program(argv: list[str], env: dict[str, str]) -> int:
     os.environ.update(env)
     forget_signals()
     reseed()
+    fit_threads()
     words = [word for word in argv[1:] if word != "-P"]  # the warm process has that flag itself
     sys.orig_argv = list(argv)
     if words[0] == "-m":

@@ -338,7 +338,9 @@ def facts():
         "oom_score_adj": open("/proc/self/oom_score_adj").read(),
         "python": [list(sys.flags), sys.argv, sys.orig_argv, sys.path, sys.executable, sys.dont_write_bytecode],
         "main": [sys.modules["__main__"].__dict__.get("__file__"), __name__],
-        "handlers": {s.name: repr(signal.getsignal(s)) for s in signal.valid_signals() if isinstance(s, signal.Signals)},
+        "handlers": {
+            s.name: repr(signal.getsignal(s)) for s in signal.valid_signals() if isinstance(s, signal.Signals)
+        },
         "frames": frames(),
         "root": listing("/"),
         "pids": [name for name in listing("/proc") or () if name.isdigit()],

@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 
-from kbverified.evaluator.server import Judge, Server, preload
+from kbverified.evaluator.preload import preload
+from kbverified.evaluator.server import Judge, Server
 from kbverified.sandbox import forked, import_path
 
 
@@ -26,7 +27,7 @@ def start(*modules):
 
 def main():
     line = socket.socket(fileno=os.dup(0))
-    preload(sys.argv[1:], ())
+    preload(sys.argv[1:])
     role = Server(listener=None, judges=[Judge(0, None, line)]).run()
     return forked.run_launcher() if role == "launcher" else 0
 
