@@ -211,7 +211,7 @@ def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord
     stay_off_reserved_cores(settings.device)
     fields, device, held = audit.run(problem, settings)
     provenance = clock.provenance(
-        "audit-problem", file_sha256(problem), device=device, mode=protocol.GATE_MODE, **lease_times(held)
+        "audit-problem", file_sha256(problem), device=device, mode=protocol.AUDIT_MODE, **lease_times(held)
     )
     record = ProblemRecord(provenance=provenance, status="ok", name=name, level=level, **fields)
     records.write(out, record)

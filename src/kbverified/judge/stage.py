@@ -24,12 +24,8 @@ from kbverified.judge.party import (
     start_message,
     start_process,
 )
-from kbverified.protocol import WEIGHT_SEED
+from kbverified.protocol import STAGE_LIMIT_ANSWERS, WEIGHT_SEED
 from kbverified.records import ProblemRecord
-
-# A stage may take as long as this many answers. The slowest stage, timing, waits for 2 launches and at least
-# TIMING_ROUNDS_MIN rounds of one launch each.
-STAGE_LIMIT_ANSWERS = 10
 
 
 @contextlib.contextmanager
