@@ -16,6 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+UNTOUCHED_DRIVER = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""The environment of a process that learns only later which GPU it gets.
+
+The driver reads CUDA_VISIBLE_DEVICES once, when it is first asked anything. ``torch.cuda.is_available()`` asks it, and
+torch does so at the import of its extension builder and whenever fake tensors are made; with this it asks NVML, which
+fixes nothing. Whoever opens a GPU checks all the same that it is the leased one (devices/cuda.py).
+"""
+
 _QUERY = "uuid,name,driver_version,memory.total,compute_cap"
 
 
@@ -100,6 +108,11 @@ def require(kind: str) -> None:
             "device cuda was asked for, but no GPU is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES, "
             "or set device: cpu in config/config.yaml"
         )
+
+
+def leave_driver_untouched() -> None:
+    """Make this process one of those; to be called before it imports torch."""
+    os.environ.update(UNTOUCHED_DRIVER)
 
 
 def acquire(kind: str, timeout_s: float = 24 * 3600, waiting: Callable[[str], None] | None = None) -> Lease:

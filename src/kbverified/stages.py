@@ -147,6 +147,7 @@ def _run(
     if stage == "compile":
         return build.run(candidate, sha, audit, settings), {}
     lease.require(settings.device)
+    lease.leave_driver_untouched()
     from kbverified.compilation import directory as directories
     from kbverified.compilation import toolchain
     from kbverified.judge.stage import Job
@@ -204,6 +205,7 @@ def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord
     Raises InfrastructureFault where there is no device, OSError where the record cannot be written.
     """
     lease.require(settings.device)
+    lease.leave_driver_untouched()
     from kbverified.judge import audit
 
     clock = Clock()

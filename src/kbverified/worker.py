@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kbverified.compilation import jit_caches
+from kbverified.lease import UNTOUCHED_DRIVER
 from kbverified.sandbox import Channel, ChannelClosed
 
 # The judge kills its workers; a worker that is forgotten ends by itself.
@@ -61,7 +62,8 @@ class Bootstrap:
         # Everything that a launch will need is imported now, before a device is held for it.
         del affinity, codec, distributions, layout, precision
         prepare(os.environ.pop("KBV_DEVICE"))
-        os.environ.pop("PYTORCH_NVML_BASED_CUDA_CHECK", None)  # it was for the imports; candidates get torch as it is
+        for name in UNTOUCHED_DRIVER:  # it was for the imports: candidates get torch as it is
+            os.environ.pop(name, None)
         torch.set_grad_enabled(False)
         self.channel.send({"ready": os.getpid()})
         while True:
