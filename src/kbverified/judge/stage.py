@@ -29,8 +29,10 @@ from kbverified.records import ProblemRecord
 
 
 @contextlib.contextmanager
-def leased(kind: str, measuring: bool = True) -> Iterator[lease.Lease]:
+def leased(kind: str, measuring: bool = True, same_for: str | None = None) -> Iterator[lease.Lease]:
     """Hold a device of a kind and make it the one that this process sees. Raises InfrastructureFault without one.
+
+    ``same_for``: as of ``lease.acquire``.
 
     A GPU is held by whoever uses it. A CPU is held by who measures: a comparison needs none of it for itself, and an
     endless loop in one gate would keep all others waiting.
@@ -39,7 +41,7 @@ def leased(kind: str, measuring: bool = True) -> Iterator[lease.Lease]:
         yield lease.Lease("cpu", None, None, 0.0)
         return
     try:
-        held = lease.acquire(kind, waiting=lambda text: print(text, file=sys.stderr))
+        held = lease.acquire(kind, waiting=lambda text: print(text, file=sys.stderr), same_for=same_for)
     except (lease.NoDevice, TimeoutError) as error:
         raise InfrastructureFault(str(error)) from error
     with held:
@@ -128,7 +130,9 @@ class Job:
             raise InfrastructureFault(f"a worker did not start: {failure}") from failure
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
-        with leased(self.settings.device, measuring=self.stage != "hidden-gate") as self.held:
+        # The published arm divides a time of one timing stage by one of the other.
+        same_for = f"{self.candidate} {self.problem}" if self.stage.startswith("time-") else None
+        with leased(self.settings.device, measuring=self.stage != "hidden-gate", same_for=same_for) as self.held:
             try:
                 self.party.deadline = time.monotonic() + self._stage_limit_s()
                 self._move_to_reserved_cores()
