@@ -88,6 +88,11 @@ class Job:
         if self.stage != "hidden-gate":
             self.baseline = self.start(self.problem, "Model", "baseline")
 
+    def post_baseline(self) -> None:
+        """Tell the baseline to construct its model before a device is held: the weights may be gigabytes."""
+        message = start_message(self.baseline, self.settings, self.mode, self.audit.init_inputs, WEIGHT_SEED, None)
+        self.baseline.post({**message, "do": "construct"})
+
     def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
         """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
@@ -126,6 +131,9 @@ class Job:
         try:
             for party in self.parties:
                 party.wait_ready()
+            if self.baseline is not None:
+                self.post_baseline()
+                self.baseline.reply()
         except CandidateFailure as failure:  # nothing of the candidate has run yet
             raise InfrastructureFault(f"a worker did not start: {failure}") from failure
         if self.settings.threads:
