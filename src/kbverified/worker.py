@@ -4,7 +4,7 @@ It answers the judge's messages one by one. Everything it says is a claim: the c
 change any of it. So it holds no seed of any input, no reference output and no verdict; it gets buffers that belong
 to the judge, and what it reports is checked there.
 
-Messages (JSON objects, one reply each): construct, start, buffers, forward, time, settle, memory, flags, exit. A
+Messages (JSON objects, one reply each): construct, open, start, buffers, forward, time, settle, memory, flags, exit. A
 failure of the candidate is a reply with ``failure`` (a verdict) and ``detail``.
 """
 
@@ -87,12 +87,19 @@ class Bootstrap:
         self.constructed = self._construct(message)
         return {"ok": True}
 
-    def do_start(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Open the device, load the source, construct the model from the weight seed, place it."""
+    def do_open(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Open the device, on its cores. No code of a candidate runs."""
+        from kbverified.devices import open_device
+
+        self._settle_in(message)
+        self.device = open_device(message["device"])
+        return {"ok": True}
+
+    def _settle_in(self, message: dict[str, Any]) -> None:
+        """Environment, cores and threads as the judge wants them."""
         import torch
 
-        from kbverified import affinity, precision
-        from kbverified.distributions import DTYPES
+        from kbverified import affinity
 
         for name in UNTOUCHED_DRIVER:  # it was for the time before: candidates get torch as it is
             os.environ.pop(name, None)
@@ -102,12 +109,20 @@ class Bootstrap:
             affinity.pin(message["cores"])
         if message.get("threads"):
             torch.set_num_threads(int(message["threads"]))
-        self._install_hooks(message)
-        if message.get("dry_run"):
-            return self._dry_run(message)
-        from kbverified.devices import open_device
 
-        self.device = open_device(message["device"])
+    def do_start(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Open the device, load the source, construct the model from the weight seed, place it."""
+        from kbverified import precision
+        from kbverified.distributions import DTYPES
+
+        if message.get("dry_run"):
+            self._settle_in(message)
+            self._install_hooks(message)
+            return self._dry_run(message)
+        if self.device is None:
+            self.do_open(message, fds)
+        if self.hooks is None:
+            self._install_hooks(message)
         precision.set_mode(message["mode"])
         before = precision.read_flags().model_dump()
         model = self.constructed if self.constructed is not None else self._construct(message)

@@ -41,12 +41,15 @@ def run(job: Job) -> dict[str, Any]:
         except CandidateFailure as failure:
             raise InfrastructureFault(f"the baseline failed: {failure}") from failure
         job.baseline.close()
+        job.lap("baseline")
         try:
             job.model(job.party)
             with job.memory_is_the_candidates():
                 fields["candidate"], answers, seed = _side(job, job.party, get_inputs)
             job.party.close()
+            job.lap("candidate")
             fields.update(_verdict(job, reference, answers, seed))
+            job.lap("verify")
         except CandidateFailure as failure:
             failure = job.blame(failure)
             fields.update(verdict=failure.verdict, detail=failure.detail)

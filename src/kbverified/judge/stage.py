@@ -74,6 +74,9 @@ class Job:
     """Every core that this job may use."""
     cores: frozenset[int] | None = None
     """The cores kept for the device that this job holds; None where nothing is reserved."""
+    hold_parts_s: dict[str, float] = field(default_factory=dict)
+    """What the hold of the device went into, part by part."""
+    _lap_start: float = 0.0
 
     def start(self, source: Path, class_name: str, name: str) -> Party:
         """Spawn a worker for a source; the job ends it."""
@@ -88,17 +91,38 @@ class Job:
         if self.stage != "hidden-gate":
             self.baseline = self.start(self.problem, "Model", "baseline")
 
+    def lap(self, part: str) -> None:
+        """Close a part of the hold: the time since the part before, added under this name."""
+        now = time.monotonic()
+        self.hold_parts_s[part] = round(self.hold_parts_s.get(part, 0.0) + now - self._lap_start, 3)
+        self._lap_start = now
+
     def post_baseline(self) -> None:
         """Tell the baseline to construct its model before a device is held: the weights may be gigabytes."""
         message = start_message(self.baseline, self.settings, self.mode, self.audit.init_inputs, WEIGHT_SEED, None)
         self.baseline.post({**message, "do": "construct"})
 
-    def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
-        """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
+    def _start_message(self, party: Party, weight_seed: int) -> dict[str, Any]:
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
         message = start_message(party, self.settings, self.mode, self.audit.init_inputs, weight_seed, gpu)
-        message["digests"] = digests
         message["cores"] = sorted(self.cores) if self.cores else None
+        return message
+
+    def post_open(self, party: Party) -> None:
+        """Have a worker open the device while others do the same; ``await_open`` waits for it."""
+        party.post({**self._start_message(party, WEIGHT_SEED), "do": "open"})
+
+    def await_open(self, party: Party) -> None:
+        """Raises InfrastructureFault: nothing of a candidate has run yet."""
+        try:
+            party.reply()
+        except CandidateFailure as failure:
+            raise InfrastructureFault(f"the {party.name} could not open the device: {failure}") from failure
+
+    def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
+        """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
+        message = self._start_message(party, weight_seed)
+        message["digests"] = digests
         if party.class_name == "ModelNew":
             message.update(build_directory=str(self.build), build_writable=self.build_writable)
         party.post(message)
@@ -141,16 +165,22 @@ class Job:
         # The published arm divides a time of one timing stage by one of the other.
         same_for = f"{self.candidate} {self.problem}" if self.stage.startswith("time-") else None
         with leased(self.settings.device, measuring=self.stage != "hidden-gate", same_for=same_for) as self.held:
+            self._lap_start = time.monotonic()
             try:
                 self.party.deadline = time.monotonic() + self._stage_limit_s()
                 self._move_to_reserved_cores()
                 first = self.baseline or self.party
                 self.post_model(first, digests=first is self.party)  # it opens the device while this process does
+                if self.stage.startswith("time-"):
+                    self.post_open(self.party)
                 self.device = open_device(self.settings.device, self.held.gpu)
                 precision.set_mode(self.mode)
+                self.lap("open")
                 yield self.device
             finally:
+                self._lap_start = time.monotonic()
                 self.end()
+                self.lap("end")
 
     def _move_to_reserved_cores(self) -> None:
         if self.held is None or self.held.gpu is None:
