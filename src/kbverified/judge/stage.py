@@ -50,6 +50,11 @@ def leased(kind: str, measuring: bool = True, same_for: str | None = None) -> It
         yield held
 
 
+def timing_place(candidate: Path, problem: Path) -> str:
+    """What decides on which of several GPUs both timing stages of a candidate run."""
+    return f"{candidate} {problem}"
+
+
 @dataclass
 class Job:
     """One candidate, one problem, one stage."""
@@ -163,7 +168,7 @@ class Job:
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
         # The published arm divides a time of one timing stage by one of the other.
-        same_for = f"{self.candidate} {self.problem}" if self.stage.startswith("time-") else None
+        same_for = timing_place(self.candidate, self.problem) if self.stage.startswith("time-") else None
         with leased(self.settings.device, measuring=self.stage != "hidden-gate", same_for=same_for) as self.held:
             self._lap_start = time.monotonic()
             try:
