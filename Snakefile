@@ -10,6 +10,9 @@ One file target per candidate and stage, in the order of the includes below:
     snakemake --cores all results/kernels/GENERATOR.parquet  one generator
     snakemake -n                                             what would run, and why
 
+Stages have a rising ``priority``: what holds a GPU starts before what makes more of it ready, and a candidate that was
+begun is finished before the next, so that a run that is cut short leaves whole candidates.
+
 A candidate's failure is a result: the job succeeds and its record says why. Only faults of the machine fail a job.
 The stages are ``shell:`` with a light client and not ``script:``: Snakemake starts a script's interpreter with a
 preamble that costs 270 ms, reruns it when the script is merely touched and does not see the modules it imports.

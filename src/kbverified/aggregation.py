@@ -219,9 +219,9 @@ def _memory(found: CandidateRecords, settings: AggregationSettings) -> Part:
     assert record is None or isinstance(record, MemoryRecord)
     why = verdicts.why_missing(record, "memory")
     if record is None or why:
-        return {}, {"memory": why}
+        return {"memory_verdict": record.verdict if record is not None else None}, {"memory": why}
     sides = {"baseline": record.baseline or SideMemory(), "candidate": record.candidate or SideMemory()}
-    columns: dict[str, Any] = {}
+    columns: dict[str, Any] = {"memory_verdict": record.verdict}
     nulls = []
     for name in MEMORY_FIELDS:
         values = {side: getattr(memory, f"{name}_bytes") for side, memory in sides.items()}

@@ -110,6 +110,7 @@ REMARKS: Columns = {
     "failed_hidden": TEXT,
     "time_fp32_verdict": TEXT,
     "time_tf32_verdict": TEXT,
+    "memory_verdict": TEXT,
     "speedup_flags_changed": NUMBER,
     "matched_from": TEXT,
     "arms_note": TEXT,

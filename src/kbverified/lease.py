@@ -16,6 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+UNTOUCHED_DRIVER = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+"""The environment of a process that learns only later which GPU it gets.
+
+The driver reads CUDA_VISIBLE_DEVICES once, when it is first asked anything. ``torch.cuda.is_available()`` asks it, and
+torch does so at the import of its extension builder and whenever fake tensors are made; with this it asks NVML, which
+fixes nothing. Whoever opens a GPU checks all the same that it is the leased one (devices/cuda.py).
+"""
+
 _QUERY = "uuid,name,driver_version,memory.total,compute_cap"
 
 
@@ -102,30 +110,52 @@ def require(kind: str) -> None:
         )
 
 
-def acquire(kind: str, timeout_s: float = 24 * 3600, waiting: Callable[[str], None] | None = None) -> Lease:
+def leave_driver_untouched() -> None:
+    """Make this process one of those; to be called before it imports torch."""
+    os.environ.update(UNTOUCHED_DRIVER)
+
+
+def acquire(
+    kind: str,
+    timeout_s: float = 24 * 3600,
+    waiting: Callable[[str], None] | None = None,
+    same_for: str | None = None,
+) -> Lease:
     """Wait for a free device of a kind and hold it. Those who wait are served in turn.
+
+    Where there are several, all who name the same ``same_for`` get the same one: times that are to be divided by each
+    other across jobs have to come from one GPU.
 
     Raises NoDevice where there is none, TimeoutError when none gets free within timeout_s at the head of the queue.
     """
     require(kind)
     gpus: list[Gpu | None] = [None] if kind == "cpu" else list(visible_gpus())
+    places = list(range(len(gpus)))
+    if same_for is not None:
+        places = [chosen_place(same_for, len(gpus))]
     folder = lease_directory()
     _make_folder(folder)
     names = [gpu.uuid if gpu else f"cpu-{os.getuid()}" for gpu in gpus]
     start = time.monotonic()
     # Whoever heads the queue takes the next device that gets free; the others wait for the head's place. Without it
     # whoever happens to look first wins, and with many waiting some wait for minutes.
-    queue = _join_queue(folder / f"queue-{_digest(names)}.lock", kind, waiting)
+    queue = _join_queue(folder / f"queue-{_digest([names[place] for place in places])}.lock", kind, waiting)
     deadline = time.monotonic() + timeout_s
     try:
         while True:
-            for index, (name, gpu) in enumerate(zip(names, gpus, strict=True)):
-                fd = _try_lock(folder / f"{name}.lock")
+            for place in places:
+                fd = _try_lock(folder / f"{names[place]}.lock")
                 if fd is not None:
-                    return Lease(name, gpu, fd, time.monotonic() - start, (index, len(gpus)))
+                    waited_s = time.monotonic() - start
+                    return Lease(names[place], gpus[place], fd, waited_s, (place, len(gpus)))
             _pause(deadline, kind, folder)
     finally:
         os.close(queue)
+
+
+def chosen_place(same_for: str, count: int) -> int:
+    """Which of ``count`` devices those get who name the same ``same_for``."""
+    return int(_digest([same_for]), 16) % count
 
 
 def _join_queue(path: Path, kind: str, waiting: Callable[[str], None] | None) -> int:

@@ -30,6 +30,9 @@ FORWARD_SEED = 99
 
 # --- audit-problem ------------------------------------------------------------------------------------------
 AUDIT_SEEDS = 3
+# Mode of the audit, and of the gate unless the configuration says otherwise: an honest fp32 kernel is not held against
+# a TF32 reference.
+AUDIT_MODE = "ieee"
 # Degenerate: max |reference| over seeds, weights and distributions. KernelBench's level2 23, 80, 83 lie at
 # 2.0e-7 and below, the next problem at 8.1e-6 (H200, evidence of 2026-11).
 DEGENERATE_MAX_ABS = 1e-6
@@ -40,7 +43,6 @@ AUDIT_WEIGHT_SEEDS = (WEIGHT_SEED, 1042)
 
 # --- hidden-gate --------------------------------------------------------------------------------------------
 GATE_TRIALS_PER_DISTRIBUTION = 1
-GATE_MODE = "ieee"
 # Comparison works on chunks of this many elements, so that the judge needs no second copy in float64.
 COMPARE_CHUNK_ELEMENTS = 1 << 24
 # Amplitude of the finite noise that fills an output buffer before a launch: far from any honest output.
@@ -51,10 +53,19 @@ TIMING_ROUNDS = 10  # interleaved A B B A; protocol.md asks for at least ten
 TIMING_WARMUP_LAUNCHES = 3
 TIMING_REPETITIONS_MAX = 20
 # Before anything is timed the judge keeps the device busy until its SM clock has reached this share of its maximum,
-# or this long: an idle H200 was seen to need seconds of load, and to run fp32 matmuls 3 to 5 times slower meanwhile
-# (2026-11-29, docs/runs).
+# or this long: an idle H200 stands at 345 of 1980 MHz and is up after some 0.1 s of load (2026-11-29, docs/runs).
 TIMING_RAMP_CLOCK_SHARE = 0.9
 TIMING_RAMP_BUDGET_S = 3.0
+# What a launch costs beside itself: the flush and the messages. It only sizes the rounds.
+TIMING_LAUNCH_OVERHEAD_MS = {"cuda": 0.15, "cpu": 6.0}
+# A round may take this many times as long as the pilot's launches promised.
+TIMING_ROUND_ROOM = 10.0
+# No clock here ticks faster than once in a nanosecond.
+TIMING_SHORTEST_MS = 1e-6
+# A claim may exceed the judge's clock by this ratio: a GPU's clock and the judge's drift apart by parts per million.
+TIMING_CLOCKS_AGREE_RATIO = 1.01
+# Times are kept to so many significant digits: a CUDA event's clock ticks every half microsecond.
+TIMING_SIGNIFICANT_DIGITS = 6
 # Cores kept for each GPU: judge, baseline, candidate, and one to spare.
 RESERVED_CORES_PER_DEVICE = 4
 # One side's repetitions in one round aim at this; slow kernels get fewer repetitions, never fewer than one.
@@ -82,6 +93,9 @@ WORKER_OUTPUT_LIMIT_BYTES = 16 << 20
 WORKER_OUTPUT_KEPT_BYTES = 8 << 10
 # Longest message accepted from a worker.
 WORKER_MESSAGE_LIMIT_BYTES = 1 << 20
+# A stage may take as long as this many answers. The slowest stage, timing, waits for 2 launches and at least
+# TIMING_ROUNDS_MIN rounds of one launch each.
+STAGE_LIMIT_ANSWERS = 10
 # Larger candidate files are a verdict, not a read.
 CANDIDATE_SIZE_LIMIT_BYTES = 4 << 20
 
@@ -91,14 +105,23 @@ FAST_P = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 BOOTSTRAP_RESAMPLES = 2000
 CONFIDENCE = 0.95
 
-_WORKER = ("WORKER_OUTPUT_LIMIT_BYTES", "WORKER_OUTPUT_KEPT_BYTES", "WORKER_MESSAGE_LIMIT_BYTES")
-_INPUTS = ("DISTRIBUTIONS", "WEIGHT_SEED", "FORWARD_SEED")
+_WORKER = (
+    "WORKER_OUTPUT_LIMIT_BYTES",
+    "WORKER_OUTPUT_KEPT_BYTES",
+    "WORKER_MESSAGE_LIMIT_BYTES",
+)
+_DEVICE = ("STAGE_LIMIT_ANSWERS", "COMPARE_CHUNK_ELEMENTS", "POISON_AMPLITUDE", "RESERVED_CORES_PER_DEVICE")
+_INPUTS = ("DISTRIBUTIONS", "STANDARD_DISTRIBUTION", "WEIGHT_SEED", "FORWARD_SEED")
 _TIMING = (
     "TIMING_ROUNDS",
     "TIMING_WARMUP_LAUNCHES",
     "TIMING_RAMP_CLOCK_SHARE",
     "TIMING_RAMP_BUDGET_S",
-    "RESERVED_CORES_PER_DEVICE",
+    "TIMING_LAUNCH_OVERHEAD_MS",
+    "TIMING_ROUND_ROOM",
+    "TIMING_SHORTEST_MS",
+    "TIMING_CLOCKS_AGREE_RATIO",
+    "TIMING_SIGNIFICANT_DIGITS",
     "TIMING_REPETITIONS_MAX",
     "TIMING_ROUND_BUDGET_MS",
     "TIMING_DISCARD_AFTER_HANDOVER",
@@ -117,20 +140,13 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
         "NON_DISCRIMINATING_TAU",
         "AUDIT_WEIGHT_SEEDS",
         "COMPARE_CHUNK_ELEMENTS",
-        "GATE_MODE",
+        "AUDIT_MODE",
     ),
     "compile": (*_WORKER, "CANDIDATE_SIZE_LIMIT_BYTES", "WEIGHT_SEED"),
-    "hidden-gate": (
-        *_WORKER,
-        *_INPUTS,
-        "GATE_TRIALS_PER_DISTRIBUTION",
-        "GATE_MODE",
-        "COMPARE_CHUNK_ELEMENTS",
-        "POISON_AMPLITUDE",
-    ),
-    "time-fp32": (*_WORKER, *_INPUTS, *_TIMING, "POISON_AMPLITUDE"),
-    "time-tf32": (*_WORKER, *_INPUTS, *_TIMING, "POISON_AMPLITUDE"),
-    "memory": (*_WORKER, *_INPUTS, "POISON_AMPLITUDE", "TIMED_OUTPUT_RMS_LIMIT", "TIMING_WORTHLESS_TOLERANCE"),
+    "hidden-gate": (*_WORKER, *_DEVICE, *_INPUTS, "GATE_TRIALS_PER_DISTRIBUTION"),
+    "time-fp32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
+    "time-tf32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
+    "memory": (*_WORKER, *_DEVICE, *_INPUTS, "TIMED_OUTPUT_RMS_LIMIT", "TIMING_WORTHLESS_TOLERANCE"),
 }
 """Which constants shape the record of which stage."""
 

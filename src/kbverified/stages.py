@@ -163,6 +163,7 @@ def _run(
     if stage == "compile":
         return build.run(candidate, sha, audit, settings), {}
     lease.require(settings.device)
+    lease.leave_driver_untouched()
     from kbverified.compilation import directory as directories
     from kbverified.compilation import toolchain
     from kbverified.judge.stage import Job
@@ -184,10 +185,13 @@ def _run(
                 reclaim(folder)
     device = job.device.info() if job.device is not None else None
     level = job.parties[0].level if job.parties else None
-    return fields, {"device": device, "sandbox": level, "mode": mode, **lease_times(job.held)}
+    where = {"device": device, "sandbox": level, "mode": mode, **lease_times(job.held)}
+    if "device_hold_s" in where:
+        where["device_hold_parts_s"] = job.hold_parts_s
+    return fields, where
 
 
-def lease_times(held: Lease | None) -> dict[str, float]:
+def lease_times(held: Lease | None) -> dict[str, Any]:
     """How long a stage waited for its device and held it (seconds), as provenance; nothing where it kept nobody off."""
     if held is None or not held.exclusive:
         return {}
@@ -220,6 +224,7 @@ def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord
     Raises InfrastructureFault where there is no device, OSError where the record cannot be written.
     """
     lease.require(settings.device)
+    lease.leave_driver_untouched()
     from kbverified.judge import audit
 
     clock = Clock()
@@ -227,7 +232,7 @@ def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord
     stay_off_reserved_cores(settings.device)
     fields, device, held = audit.run(problem, settings)
     provenance = clock.provenance(
-        "audit-problem", file_sha256(problem), device=device, mode=protocol.GATE_MODE, **lease_times(held)
+        "audit-problem", file_sha256(problem), device=device, mode=protocol.AUDIT_MODE, **lease_times(held)
     )
     record = ProblemRecord(provenance=provenance, status="ok", name=name, level=level, **fields)
     records.write(out, record)

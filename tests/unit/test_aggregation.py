@@ -9,6 +9,7 @@ from kbverified import aggregation, kernel_table, protocol, records
 from kbverified.aggregation import AggregationSettings, MixedEnvironments, aggregate_generator, candidate_row
 from kbverified.candidate_records import read_candidate
 from kbverified.keys import CandidateKey, ProblemKey
+from kbverified.leaderboard.conditions import final_verdict
 from kbverified.records import GateRecord, MemoryRecord, RecordError, TimeRecord
 
 PROBLEM = ProblemKey("kb", "level1_19")
@@ -85,6 +86,14 @@ def test_nothing_but_a_source_is_still_a_row(tmp_path):
     assert row["why_null_problem"] == "no audit-problem record"
     assert row["why_null_generation"] == "no generations/gen/kb/level1_19/0.json"
     assert row["why_null_environment"] == "no stage of this candidate used a device"
+
+
+def test_a_wrong_output_of_the_measured_forward_is_a_verdict_and_no_figure(tmp_path):
+    row = row_of(tmp_path, with_stages(memory=rf.memory(2000, 1000, verdict="wrong_value")))
+    assert row["memory_verdict"] == final_verdict(row) == "wrong_value"
+    assert row["memory_ratio_allocator_peak"] is None
+    assert row["why_null_memory"] == "memory: wrong_value"
+    assert final_verdict(row_of(tmp_path, with_stages(memory=rf.memory(2000, 1000)))) == "pass"
 
 
 def test_memory_without_one_of_its_figures(tmp_path):

@@ -306,3 +306,25 @@ def test_a_lease_names_the_gpu_it_holds(smi):
         assert [(held.index, held.count) for held in (first, second)] == [(0, 2), (1, 2)]
     with lease.acquire("cpu") as held:
         assert held.gpu is None
+
+
+def test_one_name_always_gets_the_same_gpu_and_names_spread(smi):
+    def place(name: str) -> str:
+        with lease.acquire("cuda", same_for=name) as held:
+            return held.device
+
+    names = [f"generations/g/s/level1_{n}/0.py" for n in range(20)]
+    first = [place(name) for name in names]
+    assert [place(name) for name in names] == first
+    assert set(first) == {"GPU-aaaa-1", "GPU-bbbb-2"}
+
+
+def test_who_needs_one_gpu_waits_for_it_though_another_is_free(smi):
+    held = lease.acquire("cuda", same_for="this")
+    with pytest.raises(TimeoutError):
+        lease.acquire("cuda", timeout_s=0.1, same_for="this")
+    with lease.acquire("cuda") as other:
+        assert other.device != held.device
+    held.close()
+    with lease.acquire("cuda", timeout_s=0.1, same_for="this") as again:
+        assert again.device == held.device and again.index == held.index

@@ -27,7 +27,6 @@ from snakemake.logging import logger
 from kbverified import keys, progress, protocol, run_lock, source_digest, summary
 from kbverified.config import ConfigError, read_settings, resolve_device
 from kbverified.generators import read_generators
-from kbverified.judge.stage import STAGE_LIMIT_ANSWERS
 from kbverified.selection import select
 
 # In the order in which they override each other: this workflow's own first, then those of the command line.
@@ -157,7 +156,7 @@ def timeout_s(stage):
 def runtime_min(stage):
     """Minutes to ask a cluster for: a stage's whole limit, a canary after a timeout, and the start of processes."""
     building = timeout_s("compile") if stage == "hidden-gate" else 0
-    return ((STAGE_LIMIT_ANSWERS + 2) * timeout_s(stage) + building) // 60 + 5
+    return ((protocol.STAGE_LIMIT_ANSWERS + 2) * timeout_s(stage) + building) // 60 + 5
 
 
 def require_device():

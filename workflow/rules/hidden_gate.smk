@@ -29,6 +29,7 @@ rule hidden_gate:
         "logs/hidden-gate/{generator}/{suite}/{problem}/{sample}.log",
     benchmark:
         "benchmarks/out/hidden-gate/{generator}/{suite}/{problem}/{sample}.tsv"
+    priority: 10
     resources:
         gpu=gpus(),
         mem_mb=8000,

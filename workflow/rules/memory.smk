@@ -28,6 +28,7 @@ rule memory:
         "logs/memory/{generator}/{suite}/{problem}/{sample}.log",
     benchmark:
         "benchmarks/out/memory/{generator}/{suite}/{problem}/{sample}.tsv"
+    priority: 30
     resources:
         gpu=gpus(),
         mem_mb=8000,

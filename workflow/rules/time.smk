@@ -32,6 +32,7 @@ rule time:
         "benchmarks/out/time-{mode}/{generator}/{suite}/{problem}/{sample}.tsv"
     wildcard_constraints:
         mode="fp32|tf32",
+    priority: 20
     threads: timing_threads()
     resources:
         gpu=gpus(),

@@ -20,11 +20,11 @@ from kbverified.judge.reference import Reference
 from kbverified.judge.stage import leased
 from kbverified.lease import Lease
 from kbverified.protocol import (
+    AUDIT_MODE,
     AUDIT_SEEDS,
     AUDIT_WEIGHT_SEEDS,
     DEGENERATE_MAX_ABS,
     DISTRIBUTIONS,
-    GATE_MODE,
     NON_DISCRIMINATING_TAU,
     STANDARD_DISTRIBUTION,
 )
@@ -49,7 +49,7 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
         fields = _broken(error)
     with leased(settings.device, measuring=False) as held:
         device = open_device(settings.device, held.gpu)
-        precision.set_mode(GATE_MODE)
+        precision.set_mode(AUDIT_MODE)
         if reference is not None:
             try:
                 fields = {**audit(reference, device), "flops": flops}

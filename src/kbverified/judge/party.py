@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from kbverified.lease import UNTOUCHED_DRIVER
 from kbverified.records import Dtype, SandboxLevel, Verdict
 from kbverified.sandbox import (
     ChannelClosed,
@@ -208,9 +209,7 @@ def _environment(settings: Settings, build: Path | None, writable: bool) -> dict
         "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
         "MAX_JOBS": "2",
         "KBV_DEVICE": settings.device,
-        # torch.utils.cpp_extension asks at import whether there is a GPU. Asked through CUDA, the driver would fix its
-        # list of visible devices before this worker is told which one is leased; NVML fixes nothing.
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        **UNTOUCHED_DRIVER,
         **tools.environment(),
     }
     if build is not None and not writable:

@@ -24,17 +24,15 @@ from kbverified.judge.party import (
     start_message,
     start_process,
 )
-from kbverified.protocol import WEIGHT_SEED
+from kbverified.protocol import STAGE_LIMIT_ANSWERS, WEIGHT_SEED
 from kbverified.records import ProblemRecord
-
-# A stage may take as long as this many answers. The slowest stage, timing, waits for 2 launches and at least
-# TIMING_ROUNDS_MIN rounds of one launch each.
-STAGE_LIMIT_ANSWERS = 10
 
 
 @contextlib.contextmanager
-def leased(kind: str, measuring: bool = True) -> Iterator[lease.Lease]:
+def leased(kind: str, measuring: bool = True, same_for: str | None = None) -> Iterator[lease.Lease]:
     """Hold a device of a kind and make it the one that this process sees. Raises InfrastructureFault without one.
+
+    ``same_for``: as of ``lease.acquire``.
 
     A GPU is held by whoever uses it. A CPU is held by who measures: a comparison needs none of it for itself, and an
     endless loop in one gate would keep all others waiting.
@@ -43,13 +41,18 @@ def leased(kind: str, measuring: bool = True) -> Iterator[lease.Lease]:
         yield lease.Lease("cpu", None, None, 0.0)
         return
     try:
-        held = lease.acquire(kind, waiting=lambda text: print(text, file=sys.stderr))
+        held = lease.acquire(kind, waiting=lambda text: print(text, file=sys.stderr), same_for=same_for)
     except (lease.NoDevice, TimeoutError) as error:
         raise InfrastructureFault(str(error)) from error
     with held:
         if held.gpu is not None:
             os.environ["CUDA_VISIBLE_DEVICES"] = held.gpu.uuid
         yield held
+
+
+def timing_place(candidate: Path, problem: Path) -> str:
+    """What decides on which of several GPUs both timing stages of a candidate run."""
+    return f"{candidate} {problem}"
 
 
 @dataclass
@@ -76,6 +79,9 @@ class Job:
     """Every core that this job may use."""
     cores: frozenset[int] | None = None
     """The cores kept for the device that this job holds; None where nothing is reserved."""
+    hold_parts_s: dict[str, float] = field(default_factory=dict)
+    """What the hold of the device went into, part by part."""
+    _lap_start: float = 0.0
 
     def start(self, source: Path, class_name: str, name: str) -> Party:
         """Spawn a worker for a source; the job ends it."""
@@ -90,12 +96,38 @@ class Job:
         if self.stage != "hidden-gate":
             self.baseline = self.start(self.problem, "Model", "baseline")
 
-    def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
-        """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
+    def lap(self, part: str) -> None:
+        """Close a part of the hold: the time since the part before, added under this name."""
+        now = time.monotonic()
+        self.hold_parts_s[part] = round(self.hold_parts_s.get(part, 0.0) + now - self._lap_start, 3)
+        self._lap_start = now
+
+    def post_baseline(self) -> None:
+        """Tell the baseline to construct its model before a device is held: the weights may be gigabytes."""
+        message = start_message(self.baseline, self.settings, self.mode, self.audit.init_inputs, WEIGHT_SEED, None)
+        self.baseline.post({**message, "do": "construct"})
+
+    def _start_message(self, party: Party, weight_seed: int) -> dict[str, Any]:
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
         message = start_message(party, self.settings, self.mode, self.audit.init_inputs, weight_seed, gpu)
-        message["digests"] = digests
         message["cores"] = sorted(self.cores) if self.cores else None
+        return message
+
+    def post_open(self, party: Party) -> None:
+        """Have a worker open the device while others do the same; ``await_open`` waits for it."""
+        party.post({**self._start_message(party, WEIGHT_SEED), "do": "open"})
+
+    def await_open(self, party: Party) -> None:
+        """Raises InfrastructureFault: nothing of a candidate has run yet."""
+        try:
+            party.reply()
+        except CandidateFailure as failure:
+            raise InfrastructureFault(f"the {party.name} could not open the device: {failure}") from failure
+
+    def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
+        """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
+        message = self._start_message(party, weight_seed)
+        message["digests"] = digests
         if party.class_name == "ModelNew":
             message.update(build_directory=str(self.build), build_writable=self.build_writable)
         party.post(message)
@@ -128,21 +160,32 @@ class Job:
         try:
             for party in self.parties:
                 party.wait_ready()
+            if self.baseline is not None:
+                self.post_baseline()
+                self.baseline.reply()
         except CandidateFailure as failure:  # nothing of the candidate has run yet
             raise InfrastructureFault(f"a worker did not start: {failure}") from failure
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
-        with leased(self.settings.device, measuring=self.stage != "hidden-gate") as self.held:
+        # The published arm divides a time of one timing stage by one of the other.
+        same_for = timing_place(self.candidate, self.problem) if self.stage.startswith("time-") else None
+        with leased(self.settings.device, measuring=self.stage != "hidden-gate", same_for=same_for) as self.held:
+            self._lap_start = time.monotonic()
             try:
                 self.party.deadline = time.monotonic() + self._stage_limit_s()
                 self._move_to_reserved_cores()
                 first = self.baseline or self.party
                 self.post_model(first, digests=first is self.party)  # it opens the device while this process does
+                if self.stage.startswith("time-"):
+                    self.post_open(self.party)
                 self.device = open_device(self.settings.device, self.held.gpu)
                 precision.set_mode(self.mode)
+                self.lap("open")
                 yield self.device
             finally:
+                self._lap_start = time.monotonic()
                 self.end()
+                self.lap("end")
 
     def _move_to_reserved_cores(self) -> None:
         if self.held is None or self.held.gpu is None:

@@ -25,24 +25,20 @@ from kbverified.protocol import (
     FORWARD_SEED,
     STANDARD_DISTRIBUTION,
     TIMED_OUTPUTS_VERIFIED,
+    TIMING_CLOCKS_AGREE_RATIO,
     TIMING_DISCARD_AFTER_HANDOVER,
+    TIMING_LAUNCH_OVERHEAD_MS,
     TIMING_REPETITIONS_MAX,
     TIMING_ROUND_BUDGET_MS,
+    TIMING_ROUND_ROOM,
     TIMING_ROUNDS,
     TIMING_ROUNDS_MIN,
+    TIMING_SHORTEST_MS,
+    TIMING_SIGNIFICANT_DIGITS,
     TIMING_TOTAL_BUDGET_S,
     TIMING_WARMUP_LAUNCHES,
 )
 from kbverified.records import Round
-
-# What a launch costs beside itself: the flush and the messages. Only used to size the rounds.
-_OVERHEAD_MS = {"cuda": 0.15, "cpu": 6.0}
-# No clock here ticks faster than once in a nanosecond.
-_SHORTEST_MS = 1e-6
-# A round may take this many times as long as the pilot's launches promised.
-_ROOM = 10.0
-# A GPU's clock and the judge's drift apart by parts per million; this is room enough.
-_CLOCKS_AGREE = 1.01
 
 
 class Side:
@@ -70,7 +66,7 @@ class Side:
         }
         # One answer's limit, and room for launches as long as the pilot's: a limit for each launch would let one who
         # claims a microsecond and sleeps keep the device for hours.
-        limit = self.party.timeout_s + _ROOM * 1e-3 * self.launch_ms * (discard + repetitions)
+        limit = self.party.timeout_s + TIMING_ROUND_ROOM * 1e-3 * self.launch_ms * (discard + repetitions)
         start = time.monotonic()
         claim = self.party.ask(message, timeout_s=limit).get("times_ms")
         self.wall_ms = 1e3 * (time.monotonic() - start)
@@ -83,7 +79,7 @@ class Side:
         """Warm up, and size one round's repetitions to the budget. A slow kernel is warm after two launches."""
         first_ms = self.time(0, 1)[0]
         more = TIMING_WARMUP_LAUNCHES - 1 if first_ms < TIMING_ROUND_BUDGET_MS else 0
-        one_ms = self.time(more, 1)[0] + _OVERHEAD_MS[self.job.settings.device]
+        one_ms = self.time(more, 1)[0] + TIMING_LAUNCH_OVERHEAD_MS[self.job.settings.device]
         self.repetitions = max(1, min(TIMING_REPETITIONS_MAX, int(TIMING_ROUND_BUDGET_MS / one_ms)))
         if one_ms > TIMING_ROUND_BUDGET_MS:
             self.discard = 0
@@ -100,13 +96,13 @@ def checked_times(claim: Any, count: int, wall_ms: float) -> list[float]:
     if not good or not all(isinstance(t, int | float) and not isinstance(t, bool) for t in claim):
         raise CandidateFailure("protocol_violation", f"expected {count} times, got {str(claim)[:120]}")
     # Each by itself first: integers may have thousands of digits, which no sum of floats takes.
-    if not all(_SHORTEST_MS <= t <= _CLOCKS_AGREE * wall_ms for t in claim):
+    if not all(TIMING_SHORTEST_MS <= t <= TIMING_CLOCKS_AGREE_RATIO * wall_ms for t in claim):
         raise CandidateFailure(
             "protocol_violation", f"a time of 0 or longer than its message's {wall_ms:.1f} ms: {str(claim)[:120]}"
         )
-    if sum(claim) > _CLOCKS_AGREE * wall_ms:
+    if sum(claim) > TIMING_CLOCKS_AGREE_RATIO * wall_ms:
         raise CandidateFailure("protocol_violation", f"{sum(claim):.1f} ms in launches of {wall_ms:.1f} ms in all")
-    return [float(t) for t in claim]
+    return [float(f"{t:.{TIMING_SIGNIFICANT_DIGITS}g}") for t in claim]
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -114,6 +110,8 @@ def run(job: Job) -> dict[str, Any]:
     reference = Reference(job.problem, job.settings.dtype)
     with job.on_device() as device:
         _baseline(lambda: job.await_model(job.baseline))
+        job.await_open(job.party)
+        job.lap("baseline")
         reference.place(device)
         job.preflight(needed_bytes(job.audit, copies_of_buffers=3, models=2))
         interleaved = needed_bytes(job.audit, copies_of_buffers=4, models=3) < device.free_bytes()
@@ -140,6 +138,7 @@ def _baseline(action: Any) -> Any:
 
 def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool) -> dict[str, Any]:
     ramp_s = job.device.ramp_up()
+    job.lap("place")
     inputs = _redraw(reference)
     _baseline(lambda: a.exchange.offer(inputs))
     _baseline(a.pilot)
@@ -149,14 +148,18 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool
         _baseline(lambda: _run_alone(reference, a, round_count(2 * a.round_ms), trace.baseline))
         a.exchange.close()
         a.party.close()
+    job.lap("baseline alone")
     job.model(b.party)
+    job.lap("candidate")
     b.exchange.offer(inputs)
     b.pilot()
     inputs = None
+    job.lap("pilot")
     if interleaved:
         _run_rounds(reference, a, b, trace)
     else:
         _run_alone(reference, b, len(trace.baseline), trace.candidate, trace)
+    job.lap("rounds")
     return {**trace.fields(alone, b), "ramp_s": ramp_s, "reserved_cores": len(job.cores) if job.cores else None}
 
 

@@ -89,11 +89,11 @@ def conditions_of(
 
 
 def final_verdict(row: Row) -> str | None:
-    """The hidden verdict or, where that is a pass, what the timing stages found wrong."""
+    """The hidden verdict or, where that is a pass, what the timing stages or the memory stage found wrong."""
     if row["verdict_hidden"] != "pass":
         return row["verdict_hidden"]
-    timed = (row["time_fp32_verdict"], row["time_tf32_verdict"])
-    return next((verdict for verdict in timed if verdict not in (None, "pass")), "pass")
+    later = (row["time_fp32_verdict"], row["time_tf32_verdict"], row["memory_verdict"])
+    return next((verdict for verdict in later if verdict not in (None, "pass")), "pass")
 
 
 def to_review(row: Row, above: float) -> str | None:

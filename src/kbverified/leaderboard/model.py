@@ -83,7 +83,7 @@ class GeneratorSummary(Record):
     """The reasons of hidden verdicts that are missing, with their counts."""
     n_flags_changed: int
     n_timed_output_wrong: int
-    """Candidates that pass the hidden test and failed while they were timed: verified, but without times."""
+    """Candidates that pass the hidden test and failed while they were timed or their memory was measured."""
     n_baseline_disturbed: int
     """Candidates of which a timing record's baseline ran otherwise beside the candidate than alone."""
     to_review: tuple[str, ...] = ()

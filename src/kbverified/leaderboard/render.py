@@ -218,7 +218,7 @@ def _verdict_table(leaderboard: Leaderboard) -> list[str]:
     ]
     remarks = {
         "(changed global flags)": "n_flags_changed",
-        "(wrong while timed)": "n_timed_output_wrong",
+        "(wrong while measured)": "n_timed_output_wrong",
         "(baseline disturbed)": "n_baseline_disturbed",
     }
     rows += [
