@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from kbverified.lease import UNTOUCHED_DRIVER
 from kbverified.sandbox import import_path
 
 PACKAGE_ROOT = Path(__file__).parents[1]
@@ -92,7 +93,7 @@ def environment(environ: Mapping[str, str]) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         "CUDA_VISIBLE_DEVICES": "",
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        **UNTOUCHED_DRIVER,
         **{name: environ[name] for name in PASSED_ON if name in environ},
     }
 
