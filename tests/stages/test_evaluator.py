@@ -57,7 +57,7 @@ def comparable(value, key=""):
     """A record without what differs from run to run: numbers become their type, paths and moments go."""
     if key in ("started_at", "build_directory", "output_tail", "baseline_disturbed"):
         return None
-    if key == "rounds":  # their number depends on the time
+    if key == "rounds" and isinstance(value, list):  # their number depends on the time
         return comparable(value[0])
     if isinstance(value, dict):
         return {k: comparable(v, k) for k, v in value.items()}

@@ -87,7 +87,7 @@ def test_the_gate_tells_no_seed(gated):
 
 def test_timing_tells_no_seed_either(timed):
     assert len(timed["seeds"]) >= 4
-    assert {m["do"] for m in timed["messages"]} == {"start", "buffers", "time", "flags"}
+    assert {m["do"] for m in timed["messages"]} == {"construct", "open", "start", "buffers", "time", "flags"}
     no_seed_in_messages(timed)
 
 

@@ -193,9 +193,12 @@ def inherited_memory():
     pattern = {name: as_pattern(FACTS[f"{name}_reversed"][::-1]) for name in ("secret", "control")}
     FACTS["control"] = FACTS["control_reversed"][::-1]
     seen = {name: 0 for name in pattern}
-    for content in readable_memory():
-        for name in pattern:
-            seen[name] += len(pattern[name].findall(content))
+    try:
+        for content in readable_memory():
+            for name in pattern:
+                seen[name] += len(pattern[name].findall(content))
+    except OSError as error:  # that would be no answer
+        raise AssertionError(f"it cannot look into its own memory: {error}") from None
     assert seen["control"], "the search does not find what is there"
     return found(["secret"] * seen["secret"])
 
