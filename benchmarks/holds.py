@@ -1,0 +1,325 @@
+"""How long each stage kept a GPU, what of that its launches took, and how many candidates an hour that allows.
+
+    python -m benchmarks.holds ARCHIVE_OR_FOLDER... [--cores 16] [--json FILE]
+
+Reads the records of a run: archives of ``device-run``, or folders that hold ``results/``. Nothing is measured here.
+
+- hold: ``device_hold_s``, from the lease to its end; wait: ``device_wait_s``, ready and waiting for a device.
+- launches: in a timing stage the recorded repetitions of both sides, the baseline alone included, and what was
+  launched without being recorded at the medians of the sides: one discarded launch a round and side, and the pilots.
+  In the gate one launch a trial and side, in memory three of the baseline and two of the candidate, at the times of
+  the candidate's own timing record; unknown where it has none. Without the cache flush and the messages between.
+- ramp: how long the device was kept busy until its clock was up (timing stages).
+- beyond: hold - launches, the ramp included; "no ramp" is beyond - ramp, what issue 3 bounds by 1.5 s a stage.
+- CPU part: duration - wait - hold: what happens before a device is needed, in seconds of wall.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.run_records import Run, load
+from benchmarks.summaries import Spread, number, spread, table, write
+from kbverified.archive import ArchiveError
+from kbverified.keys import STAGES, CandidateKey
+from kbverified.protocol import TIMING_DISCARD_AFTER_HANDOVER, TIMING_ROUND_BUDGET_MS, TIMING_WARMUP_LAUNCHES
+from kbverified.records import CompileRecord, GateRecord, RecordError, StageRecord, TimeRecord
+
+GPU_STAGES = tuple(stage for stage in STAGES if stage != "compile")
+PROCESSES = {"hidden-gate": 2, "time-fp32": 3, "time-tf32": 3, "memory": 3}
+"""Judge and workers that import torch side by side in a stage's CPU part."""
+BEYOND_TARGET_S = 1.5
+"""Issue 3: at most this much of a stage's hold beside its launches."""
+TOGETHER_TARGET_S = {"level1_19": 12.0, "level2_12": 8.0}
+"""Issue 3: at most this much hold for the four GPU stages of a renamed reference."""
+PUBLISHED_HOLD_S = {"level2_12": 97.0, "level1_19": 283.0}
+"""GPU hold of the published system's own evaluator, standard and hidden test of one candidate, on one H200 with 16
+cores, torch 2.11.0+cu130, KernelBench 423217d (our measurement of 2026-11, before this repository)."""
+PUBLISHED_COMPILE_CPU_S = (95.0, 126.0)
+"""CPU seconds of torch's load_inline of one candidate there: alone on an idle machine, and on 16 busy cores."""
+
+
+@dataclass(frozen=True)
+class Hold:
+    """One GPU stage of one candidate, seconds."""
+
+    candidate: str
+    stage: str
+    verdict: str
+    hold_s: float
+    wait_s: float
+    cpu_part_s: float
+    launches_s: float | None
+    """None where no timing record tells how long its launches are."""
+    ramp_s: float | None
+
+    @property
+    def beyond_s(self) -> float | None:
+        return None if self.launches_s is None else self.hold_s - self.launches_s
+
+    @property
+    def beyond_without_ramp_s(self) -> float | None:
+        return None if self.beyond_s is None else self.beyond_s - (self.ramp_s or 0.0)
+
+
+# --- from records -------------------------------------------------------------------------------------------
+def holds(run: Run) -> list[Hold]:
+    """Of every stage that ran and kept a device."""
+    found = []
+    for stage in GPU_STAGES:
+        for key, record in run.of(stage):
+            provenance = record.provenance
+            if provenance.device_hold_s is None:
+                continue
+            wait_s = provenance.device_wait_s or 0.0
+            found.append(
+                Hold(
+                    candidate=str(key),
+                    stage=stage,
+                    verdict=str(record.verdict),
+                    hold_s=provenance.device_hold_s,
+                    wait_s=wait_s,
+                    cpu_part_s=max(0.0, provenance.duration_s - wait_s - provenance.device_hold_s),
+                    launches_s=launches_s(record, launch_times_ms(run, key)),
+                    ramp_s=record.ramp_s if isinstance(record, TimeRecord) else None,
+                )
+            )
+    return found
+
+
+def launch_times_ms(run: Run, key: CandidateKey) -> tuple[float, float] | None:
+    """Median launch of baseline and candidate, from the first timing record that has rounds."""
+    for stage in ("time-fp32", "time-tf32"):
+        record = run.stages.get((stage, key))
+        if isinstance(record, TimeRecord) and record.rounds:
+            return _medians(record)
+    return None
+
+
+def _medians(record: TimeRecord) -> tuple[float, float]:
+    baseline = statistics.median(t for one in record.rounds for t in one.baseline_ms)
+    return baseline, statistics.median(t for one in record.rounds for t in one.candidate_ms)
+
+
+def launches_s(record: StageRecord, medians_ms: tuple[float, float] | None) -> float | None:
+    """What the launches of one stage took by the sides' own clocks (seconds), as far as it can be known."""
+    if isinstance(record, TimeRecord):
+        if not record.rounds:
+            return None
+        recorded = sum(sum(one.baseline_ms) + sum(one.candidate_ms) for one in record.rounds)
+        recorded += sum(record.baseline_alone_ms)
+        return 1e-3 * (recorded + sum(_unrecorded_ms(record, side) for side in (0, 1)))
+    if medians_ms is None or record.verdict != "pass":
+        return None
+    if isinstance(record, GateRecord):
+        return 1e-3 * sum(medians_ms) * sum(trial.applicable for trial in record.trials)
+    # memory: each side warms up and is measured; the judge's reference gives the expected output
+    return 1e-3 * (3 * medians_ms[0] + 2 * medians_ms[1])
+
+
+def _unrecorded_ms(record: TimeRecord, side: int) -> float:
+    """Pilot launches and the discarded one of each message (judge/timing.py), at the side's median."""
+    median_ms = _medians(record)[side]
+    short = median_ms < TIMING_ROUND_BUDGET_MS
+    pilots = 1 + (TIMING_WARMUP_LAUNCHES - 1 if short else 0) + 1
+    messages = len(record.rounds) + (1 if side == 0 else 0)
+    return median_ms * (pilots + (TIMING_DISCARD_AFTER_HANDOVER * messages if short else 0))
+
+
+# --- summing up ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StageSummary:
+    """One GPU stage over all candidates, seconds."""
+
+    stage: str
+    hold: Spread
+    launches: Spread | None
+    ramp: Spread | None
+    beyond: Spread | None
+    beyond_without_ramp: Spread | None
+    wait: Spread | None
+    cpu_part: Spread | None
+
+
+@dataclass(frozen=True)
+class Together:
+    """The four GPU stages of one candidate, all of which ran."""
+
+    candidate: str
+    problem: str
+    hold_s: float
+    target_s: float | None
+    published_hold_s: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Published hold / ours."""
+        return None if self.published_hold_s is None else self.published_hold_s / self.hold_s
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Candidates an hour, from the means: what one GPU allows, and what the cores allow."""
+
+    cores: int
+    gpu_s: float
+    """Mean hold of a candidate, summed over the GPU stages."""
+    cpu_s: float
+    """Mean CPU seconds: the compile record's, and the CPU part of each GPU stage times its processes."""
+    by_gpu: float
+    by_cores: float
+    published_by_gpu: tuple[float, float]
+
+    @property
+    def both(self) -> float:
+        return min(self.by_gpu, self.by_cores)
+
+
+@dataclass(frozen=True)
+class Summary:
+    devices: list[str]
+    stages: list[StageSummary]
+    together: list[Together]
+    compile_cpu_s: Spread | None
+    compile_wall_s: Spread | None
+    audit_hold_s: Spread | None
+    rates: Rates | None
+
+
+def summarize(run: Run, cores: int) -> Summary:
+    """Of all stages that ran, whatever their verdict: a failing candidate keeps the device too."""
+    found = holds(run)
+    stages = []
+    for stage in GPU_STAGES:
+        mine = [hold for hold in found if hold.stage == stage]
+        held = spread(hold.hold_s for hold in mine)
+        if held is not None:
+            stages.append(
+                StageSummary(
+                    stage,
+                    held,
+                    spread(hold.launches_s for hold in mine),
+                    spread(hold.ramp_s for hold in mine),
+                    spread(hold.beyond_s for hold in mine),
+                    spread(hold.beyond_without_ramp_s for hold in mine),
+                    spread(hold.wait_s for hold in mine),
+                    spread(hold.cpu_part_s for hold in mine),
+                )
+            )
+    compiled = [record for _, record in run.of("compile") if isinstance(record, CompileRecord)]
+    compile_cpu = spread(record.cpu_seconds for record in compiled)
+    return Summary(
+        sorted(run.devices()),
+        stages,
+        together(found),
+        compile_cpu,
+        spread(record.provenance.duration_s for record in compiled if record.cpu_seconds is not None),
+        spread(audit.provenance.device_hold_s for audit in run.audits.values()),
+        rates(stages, compile_cpu, cores),
+    )
+
+
+def together(found: Sequence[Hold]) -> list[Together]:
+    """Candidates of which every GPU stage ran."""
+    by_candidate: dict[str, dict[str, float]] = {}
+    for hold in found:
+        by_candidate.setdefault(hold.candidate, {})[hold.stage] = hold.hold_s
+    rows = []
+    for candidate, stages in sorted(by_candidate.items()):
+        if set(stages) == set(GPU_STAGES):
+            key = CandidateKey.from_tail(candidate)
+            # Other suites have other shapes under the same number.
+            name = key.problem if key.suite == "kernelbench" else ""
+            rows.append(
+                Together(
+                    candidate, key.problem, sum(stages.values()), TOGETHER_TARGET_S.get(name), PUBLISHED_HOLD_S.get(name)
+                )
+            )
+    return rows
+
+
+def rates(stages: Sequence[StageSummary], compile_cpu: Spread | None, cores: int) -> Rates | None:
+    """None where a stage, or the compile stage's CPU time, is not there at all."""
+    if {one.stage for one in stages} != set(GPU_STAGES) or compile_cpu is None:
+        return None
+    gpu_s = sum(one.hold.mean for one in stages)
+    cpu_s = compile_cpu.mean + sum(one.cpu_part.mean * PROCESSES[one.stage] for one in stages if one.cpu_part)
+    published = sorted(3600 / hold_s for hold_s in PUBLISHED_HOLD_S.values())
+    return Rates(cores, gpu_s, cpu_s, 3600 / gpu_s, 3600 * cores / cpu_s, (published[0], published[1]))
+
+
+# --- for reading --------------------------------------------------------------------------------------------
+def text(summary: Summary) -> str:
+    head = ["stage", "n", "hold s", "max", "launches s", "ramp s", "beyond s", "no ramp", "wait s", "CPU part s"]
+    rows = []
+    for one in summary.stages:
+        spreads = (one.launches, one.ramp, one.beyond, one.beyond_without_ramp, one.wait, one.cpu_part)
+        rows.append(
+            [
+                one.stage,
+                one.hold.n,
+                one.hold.text(2),
+                number(one.hold.largest, 2),
+                *(s.text(2) if s else None for s in spreads),
+            ]
+        )
+    lines = [f"devices: {', '.join(summary.devices) or 'none'}; medians [quartiles]", "", table(head, rows), ""]
+    for name, found in (
+        ("compile, CPU s", summary.compile_cpu_s),
+        ("compile, wall s", summary.compile_wall_s),
+        ("audit, hold s", summary.audit_hold_s),
+    ):
+        if found:
+            lines.append(f"{name}: {found.text()} over {found.n}, at most {found.largest:.1f}")
+    lines += ["", *_together_text(summary.together)]
+    if summary.rates:
+        lines += ["", *_rates_text(summary.rates)]
+    return "\n".join(lines)
+
+
+def _together_text(rows: Sequence[Together]) -> list[str]:
+    if not rows:
+        return ["no candidate has all four GPU stages"]
+    shown = []
+    for one in sorted(rows, key=lambda one: (one.target_s is None, one.candidate)):
+        target = None if one.target_s is None else f"{one.target_s:.0f}: {'met' if one.hold_s <= one.target_s else 'not met'}"
+        shown.append([one.candidate, number(one.hold_s, 2), target, number(one.published_hold_s, 0), number(one.ratio, 1)])
+    return [table(["four GPU stages together", "hold s", "at most", "published hold s", "published / ours"], shown)]
+
+
+def _rates_text(found: Rates) -> list[str]:
+    low, high = found.published_by_gpu
+    return [
+        f"candidates an hour: {found.by_gpu:.0f} by one GPU ({found.gpu_s:.1f} s each), {found.by_cores:.0f} by "
+        f"{found.cores} cores ({found.cpu_s:.0f} CPU-s each); both: {found.both:.0f}",
+        f"published evaluator on one GPU: {low:.1f} (level1_19) to {high:.1f} (level2_12): "
+        f"{found.both / high:.1f} to {found.both / low:.1f} times as many here",
+    ]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit code 0, or 2 for bad input."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("places", type=Path, nargs="+", metavar="ARCHIVE_OR_FOLDER")
+    parser.add_argument("--cores", type=int, default=16, help="for the rates (default: 16)")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    arguments = parser.parse_args(argv)
+    try:
+        run = load(arguments.places)
+    except (ArchiveError, RecordError, FileNotFoundError, ValueError) as error:
+        print(f"holds: {error}", file=sys.stderr)
+        return 2
+    summary = summarize(run, arguments.cores)
+    if arguments.json:
+        write(arguments.json, {"summary": summary, "holds": holds(run)})
+    print(text(summary))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
