@@ -19,7 +19,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kbverified.protocol import CANDIDATE_SIZE_LIMIT_BYTES
@@ -75,6 +75,11 @@ def read_list(path: Path = LIST) -> list[Listed]:
             raise ValueError(f"{path}:{number}: field {missing[0]} is no text (value {row.get(missing[0])!r})")
         listed.append(Listed(**{field: row[field] for field in _FIELDS}))
     return listed
+
+
+def write_list(path: Path, listed: Iterable[Listed]) -> None:
+    """One line each, as ``read_list`` reads them. Raises OSError."""
+    path.write_text("".join(f"{json.dumps(asdict(one))}\n" for one in listed), encoding="utf-8")
 
 
 def pick(listed: Iterable[Listed], sources: Mapping[str, bytes], per_level: int = PER_LEVEL) -> list[Listed]:
@@ -176,7 +181,9 @@ def main(argv: list[str] | None = None) -> int:
     """Exit code 0: all are there; 1: some are missing, and said; 2: bad input."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="folders", type=Path, nargs="+", required=True, metavar="FOLDER")
-    parser.add_argument("--into", type=Path, metavar="FOLDER", help="write them here; without it they are only looked for")
+    parser.add_argument(
+        "--into", type=Path, metavar="FOLDER", help="write them here; without it they are only looked for"
+    )
     parser.add_argument("--list", type=Path, default=LIST)
     parser.add_argument("--pick", type=Path, metavar="LIST", help="make --list anew from this longer list")
     arguments = parser.parse_args(argv)
@@ -184,18 +191,17 @@ def main(argv: list[str] | None = None) -> int:
         listed = read_list(arguments.pick or arguments.list)
         found = find(listed, arguments.folders)
         if arguments.pick:
-            lines = [line for line in arguments.pick.read_text().splitlines() if line.strip()]
-            chosen = {one.sha256: index for index, one in enumerate(pick(listed, found))}
-            kept = sorted((line for line in lines if json.loads(line)["sha256"] in chosen), key=lambda line: chosen[json.loads(line)["sha256"]])
-            arguments.list.write_text("".join(f"{line}\n" for line in kept))
-            listed = read_list(arguments.list)
+            listed = pick(listed, found)
+            write_list(arguments.list, listed)
         if arguments.into:
             write_folder(listed, found, arguments.into)
     except (OSError, ValueError) as error:
         print(f"candidates: {error}", file=sys.stderr)
         return 2
     there = sum(one.sha256 in found for one in listed)
-    print(f"{there} of {len(listed)} candidates are there" + (f", written to {arguments.into}" if arguments.into else ""))
+    print(
+        f"{there} of {len(listed)} candidates are there" + (f", written to {arguments.into}" if arguments.into else "")
+    )
     missing = missing_text(listed, found)
     if missing:
         print(missing)

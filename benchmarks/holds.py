@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,7 +170,8 @@ class Rates:
     gpu_s: float
     """Mean hold of a candidate, summed over the GPU stages."""
     cpu_s: float
-    """Mean CPU seconds: the compile record's, and the CPU part of each GPU stage times its processes."""
+    """Mean CPU seconds: the compile record's, and those of each GPU stage; ``cpu_from`` says where these are from."""
+    cpu_from: str
     by_gpu: float
     by_cores: float
     published_by_gpu: tuple[float, float]
@@ -191,8 +192,11 @@ class Summary:
     rates: Rates | None
 
 
-def summarize(run: Run, cores: int) -> Summary:
-    """Of all stages that ran, whatever their verdict: a failing candidate keeps the device too."""
+def summarize(run: Run, cores: int, stage_cpu_s: Mapping[str, float] | None = None) -> Summary:
+    """Of all stages that ran, whatever their verdict: a failing candidate keeps the device too.
+
+    ``stage_cpu_s``: CPU seconds of a stage's processes where they were measured (peaks.cpu_by_stage).
+    """
     found = holds(run)
     stages = []
     for stage in GPU_STAGES:
@@ -220,7 +224,7 @@ def summarize(run: Run, cores: int) -> Summary:
         compile_cpu,
         spread(record.provenance.duration_s for record in compiled if record.cpu_seconds is not None),
         spread(audit.provenance.device_hold_s for audit in run.audits.values()),
-        rates(stages, compile_cpu, cores),
+        rates(stages, compile_cpu, cores, stage_cpu_s),
     )
 
 
@@ -237,20 +241,34 @@ def together(found: Sequence[Hold]) -> list[Together]:
             name = key.problem if key.suite == "kernelbench" else ""
             rows.append(
                 Together(
-                    candidate, key.problem, sum(stages.values()), TOGETHER_TARGET_S.get(name), PUBLISHED_HOLD_S.get(name)
+                    candidate,
+                    key.problem,
+                    sum(stages.values()),
+                    TOGETHER_TARGET_S.get(name),
+                    PUBLISHED_HOLD_S.get(name),
                 )
             )
     return rows
 
 
-def rates(stages: Sequence[StageSummary], compile_cpu: Spread | None, cores: int) -> Rates | None:
+def rates(
+    stages: Sequence[StageSummary],
+    compile_cpu: Spread | None,
+    cores: int,
+    stage_cpu_s: Mapping[str, float] | None = None,
+) -> Rates | None:
     """None where a stage, or the compile stage's CPU time, is not there at all."""
     if {one.stage for one in stages} != set(GPU_STAGES) or compile_cpu is None:
         return None
     gpu_s = sum(one.hold.mean for one in stages)
-    cpu_s = compile_cpu.mean + sum(one.cpu_part.mean * PROCESSES[one.stage] for one in stages if one.cpu_part)
+    if stage_cpu_s is not None and set(GPU_STAGES) <= set(stage_cpu_s):
+        cpu_s, cpu_from = sum(stage_cpu_s[stage] for stage in GPU_STAGES), "measured"
+    else:
+        cpu_s = sum(one.cpu_part.mean * PROCESSES[one.stage] for one in stages if one.cpu_part)
+        cpu_from = "at most: CPU part x processes"
+    cpu_s += compile_cpu.mean
     published = sorted(3600 / hold_s for hold_s in PUBLISHED_HOLD_S.values())
-    return Rates(cores, gpu_s, cpu_s, 3600 / gpu_s, 3600 * cores / cpu_s, (published[0], published[1]))
+    return Rates(cores, gpu_s, cpu_s, cpu_from, 3600 / gpu_s, 3600 * cores / cpu_s, (published[0], published[1]))
 
 
 # --- for reading --------------------------------------------------------------------------------------------
@@ -287,8 +305,14 @@ def _together_text(rows: Sequence[Together]) -> list[str]:
         return ["no candidate has all four GPU stages"]
     shown = []
     for one in sorted(rows, key=lambda one: (one.target_s is None, one.candidate)):
-        target = None if one.target_s is None else f"{one.target_s:.0f}: {'met' if one.hold_s <= one.target_s else 'not met'}"
-        shown.append([one.candidate, number(one.hold_s, 2), target, number(one.published_hold_s, 0), number(one.ratio, 1)])
+        target = (
+            None
+            if one.target_s is None
+            else f"{one.target_s:.0f}: {'met' if one.hold_s <= one.target_s else 'not met'}"
+        )
+        shown.append(
+            [one.candidate, number(one.hold_s, 2), target, number(one.published_hold_s, 0), number(one.ratio, 1)]
+        )
     return [table(["four GPU stages together", "hold s", "at most", "published hold s", "published / ours"], shown)]
 
 
@@ -296,7 +320,7 @@ def _rates_text(found: Rates) -> list[str]:
     low, high = found.published_by_gpu
     return [
         f"candidates an hour: {found.by_gpu:.0f} by one GPU ({found.gpu_s:.1f} s each), {found.by_cores:.0f} by "
-        f"{found.cores} cores ({found.cpu_s:.0f} CPU-s each); both: {found.both:.0f}",
+        f"{found.cores} cores ({found.cpu_s:.0f} CPU-s each, {found.cpu_from}); both: {found.both:.0f}",
         f"published evaluator on one GPU: {low:.1f} (level1_19) to {high:.1f} (level2_12): "
         f"{found.both / high:.1f} to {found.both / low:.1f} times as many here",
     ]

@@ -21,6 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.summaries import Spread, number, spread, table, write
 
@@ -77,7 +78,12 @@ def parse_stat(text: str) -> Stat:
     pid, _, comm = head.partition("(")
     fields = tail.split()  # the first of them is field 3
     return Stat(
-        int(pid), int(fields[1]), fields[19], comm, (int(fields[11]) + int(fields[12])) / _TICKS, int(fields[21]) * _PAGE_BYTES
+        int(pid),
+        int(fields[1]),
+        fields[19],
+        comm,
+        (int(fields[11]) + int(fields[12])) / _TICKS,
+        int(fields[21]) * _PAGE_BYTES,
     )
 
 
@@ -182,6 +188,29 @@ class Watch:
         self.most = max(self.most, len(tree))
 
 
+def watched(command: Sequence[str], every_s: float = EVERY_S, **options: Any) -> tuple[int, float, Watch]:
+    """Run a command (``options``: of Popen) and look at it to its end.
+
+    Returns its exit code (128 + the signal's number where one ended it), its seconds of wall, and what was seen.
+    While it runs, SIGTERM and SIGINT are passed on to it. Raises OSError where it cannot be started.
+    """
+    start = time.monotonic()
+    process = subprocess.Popen(list(command), **options)
+    before = {n: signal.signal(n, lambda got, _: process.send_signal(got)) for n in (signal.SIGTERM, signal.SIGINT)}
+    watch = Watch(process.pid)
+    try:
+        while process.poll() is None:
+            begin = time.monotonic()
+            watch.look()
+            took_s = time.monotonic() - begin
+            time.sleep(max(every_s - took_s, took_s))  # never more than half of a core
+    finally:
+        for number_, handler in before.items():
+            signal.signal(number_, handler)
+    code = process.returncode
+    return (code if code >= 0 else 128 - code), time.monotonic() - start, watch
+
+
 # --- summing up ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Role:
@@ -203,6 +232,18 @@ def summarize(processes: Sequence[Process]) -> list[Role]:
         pss = spread(p.pss_bytes / 2**20 for p in mine if p.pss_bytes is not None)
         roles.append(Role(role, pss, rss, cpu))
     return sorted(roles, key=lambda one: (-(one.pss_mib.largest if one.pss_mib else 0.0), one.role))
+
+
+def cpu_by_stage(processes: Sequence[Process]) -> dict[str, float]:
+    """CPU seconds of all processes of a stage (judge, workers, launchers), per judge that was seen."""
+    judges: dict[str, int] = {}
+    seconds: dict[str, float] = {}
+    for process in processes:
+        kind, _, stage = process.role.partition(" ")
+        if kind in ("judge", "candidate", "baseline", "launcher") and stage:
+            seconds[stage] = seconds.get(stage, 0.0) + process.cpu_s
+            judges[stage] = judges.get(stage, 0) + (kind == "judge")
+    return {stage: seconds[stage] / count for stage, count in judges.items() if count}
 
 
 def text(roles: Sequence[Role], together_bytes: int) -> str:
@@ -228,23 +269,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--every-s", type=float, default=EVERY_S)
     parser.add_argument("command", nargs="+", metavar="-- COMMAND")
     arguments = parser.parse_args(argv)
-    start = time.monotonic()
-    process = subprocess.Popen(arguments.command)
-    for number_ in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number_, lambda received, _: process.send_signal(received))
-    watch = Watch(process.pid)
-    while process.poll() is None:
-        begin = time.monotonic()
-        watch.look()
-        took = time.monotonic() - begin
-        time.sleep(max(arguments.every_s - took, took))  # never more than half of a core
+    code, seconds, watch = watched(arguments.command, arguments.every_s)
     roles = summarize(list(watch.processes.values()))
-    seconds = time.monotonic() - start
     if arguments.json:
         facts = {"command": arguments.command, "wall_s": round(seconds, 1), "most_processes": watch.most}
         write(arguments.json, {**facts, "together_bytes": watch.together_bytes, "roles": roles})
     print(f"\n{text(roles, watch.together_bytes)}; {seconds:.0f} s, at most {watch.most} processes", file=sys.stderr)
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return code
 
 
 if __name__ == "__main__":

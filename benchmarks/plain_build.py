@@ -148,7 +148,9 @@ def spawn_and_wait(arguments: argparse.Namespace) -> dict[str, Any]:
         try:
             answer = json.loads((folder / "answer.json").read_text())
         except (OSError, ValueError) as error:
-            raise ValueError(f"{arguments.candidate}: no answer ({error}); it ended by {status}: {tail[-2000:]}") from None
+            raise ValueError(
+                f"{arguments.candidate}: no answer ({error}); it ended by {status}: {tail[-2000:]}"
+            ) from None
         return {**answer, "level": level}
     finally:
         reclaim(folder)

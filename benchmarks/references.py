@@ -1,9 +1,10 @@
 """References as candidates: the class renamed and nothing else, so that the stages' own cost is what is measured.
 
-    python -m benchmarks.references level1_19 level2_12 [--suite kernelbench] [--root .]
+    python -m benchmarks.references level1_19 level2_12 [--suite kernelbench] [--samples 3] [--root .]
 
-Writes ``generations/renamed-reference/{suite}/{problem}/0.py`` with its metadata, from ``problems/{suite}``, which
-``import-problems`` has put there. Such a candidate is right on every distribution and takes as long as its baseline.
+Writes ``generations/renamed-reference/{suite}/{problem}/{sample}.py`` with its metadata, from ``problems/{suite}``,
+which ``import-problems`` has put there. Such a candidate is right on every distribution and takes as long as its
+baseline.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import io
+import itertools
 import sys
 import tokenize
 from pathlib import Path
@@ -30,7 +32,7 @@ def renamed(source: str) -> str:
     """
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     names = [token.string for token in tokens if token.type == tokenize.NAME]
-    if "ModelNew" in names or not any(a == "class" and b == "Model" for a, b in zip(names, names[1:])):
+    if "ModelNew" in names or not any(a == "class" and b == "Model" for a, b in itertools.pairwise(names)):
         raise ValueError("it defines no class Model, or has a ModelNew already")
     lines = source.splitlines(keepends=True)
     for token in reversed(tokens):
@@ -41,14 +43,14 @@ def renamed(source: str) -> str:
     return "".join(lines)
 
 
-def write_reference(problem: ProblemKey, root: Path) -> CandidateKey:
-    """One problem's reference as sample 0 of the generator. Raises ValueError, OSError with the problem's path."""
+def write_reference(problem: ProblemKey, root: Path, sample: int = 0) -> CandidateKey:
+    """One problem's reference as a sample of the generator. Raises ValueError, OSError with the problem's path."""
     path = problem.source_path(root)
     try:
         data = renamed(path.read_text(encoding="utf-8")).encode()
     except (ValueError, SyntaxError, tokenize.TokenError) as error:
         raise ValueError(f"{path}: {error}") from None
-    key = CandidateKey(GENERATOR, problem.suite, problem.problem, 0)
+    key = CandidateKey(GENERATOR, problem.suite, problem.problem, sample)
     generation = Generation(
         origin="import",
         source=f"the reference of {problem}, its class renamed",
@@ -64,11 +66,13 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("problems", nargs="+", metavar="PROBLEM")
     parser.add_argument("--suite", default="kernelbench")
+    parser.add_argument("--samples", type=int, default=1, help="how many of each: all alike, to repeat a measurement")
     parser.add_argument("--root", type=Path, default=Path("."))
     arguments = parser.parse_args(argv)
     try:
         for name in arguments.problems:
-            print(write_reference(ProblemKey(arguments.suite, name), arguments.root))
+            for sample in range(arguments.samples):
+                print(write_reference(ProblemKey(arguments.suite, name), arguments.root, sample))
     except FileNotFoundError as error:
         print(f"references: {error.filename} is not there: kbverified import-problems brings a suite", file=sys.stderr)
         return 2
