@@ -88,9 +88,10 @@ def pick(listed: Iterable[Listed], sources: Mapping[str, bytes], per_level: int 
     Candidates without a source are left out: what is in them decides.
     """
     picked: list[Listed] = []
+    order = sorted(listed, key=lambda one: (one.generator, one.sha256))
     for level in LEVELS:
         waiting: dict[str, list[Listed]] = {}
-        for one in sorted(listed, key=lambda one: (one.generator, one.sha256)):
+        for one in order:
             if one.level == level and _asks_for_cuda(sources.get(one.sha256, b"")):
                 waiting.setdefault(one.generator, []).append(one)
         turn: list[Listed] = []
