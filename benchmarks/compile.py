@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.metadata
 import itertools
 import json
 import os
@@ -39,6 +40,8 @@ from kbverified.cli import printable
 
 PROJECT = Path(__file__).resolve().parents[1]
 SIDES = ("ours", "plain")
+BUILT = "built"
+"""Outcome of a candidate all of whose extensions were built."""
 ONE_OFF_CPU_S = 5.0
 """A command that spends more than this beside building has made something that later ones share, as a header."""
 TARGET_CPU_S = 25.0
@@ -181,7 +184,14 @@ def measure(command: Sequence[str], log: Any, is_over: Callable[[], bool]) -> di
     """
     start, started_at = time.monotonic(), time.time()
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=PROJECT, start_new_session=True
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        cwd=PROJECT,
+        # A warm process would do the work elsewhere, where wait4 does not see it.
+        env={**os.environ, "KBV_EVALUATOR": "off"},
+        start_new_session=True,
     )
     while True:
         pid, status, used = os.wait4(process.pid, os.WNOHANG)
@@ -218,7 +228,7 @@ def read_answer(out: Path, side: str) -> dict[str, Any]:
         return {"outcome": None, "builds": None, "build_cpu_s": None}
     builds = answer.get("builds") or []
     oks = [bool(build.get("ok")) for build in builds]
-    outcome = "no build" if not builds else "built" if all(oks) else "failed" if not any(oks) else "some failed"
+    outcome = "no build" if not builds else BUILT if all(oks) else "failed" if not any(oks) else "some failed"
     if side == "ours":
         return {"outcome": outcome, "builds": len(builds), "build_cpu_s": answer.get("cpu_seconds")}
     return {"outcome": outcome, "builds": len(builds), "build_cpu_s": round(sum(b["cpu_s"] for b in builds), 3)}
@@ -227,15 +237,18 @@ def read_answer(out: Path, side: str) -> dict[str, Any]:
 # --- summing up ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Side:
-    """One side over all its candidates."""
+    """One side: spreads over the candidates whose every extension it built."""
 
     cpu_s: Spread | None
     build_cpu_s: Spread | None
     """Ours: from before the worker starts to its end, imports included. Plain: the call of load_inline alone."""
     wall_s: Spread | None
     outcomes: dict[str, int]
+    """Of all candidates: those that do not build cost time as well."""
+    mean_cpu_s: float | None
+    """Of all candidates, whatever their outcome: what an hour's worth of them follows from."""
     faults: int
-    """Commands that wrote nothing: not counted above."""
+    """Commands that wrote nothing: counted nowhere else."""
     one_off_cpu_s: tuple[float, ...] = ()
     """CPU seconds beside building, of each command for which they exceed ONE_OFF_CPU_S. In cpu_s they are counted."""
 
@@ -244,7 +257,7 @@ class Side:
 class Summary:
     sides: dict[str, Side]
     cpu_ratio: Ratio | None
-    """plain / ours, CPU seconds, over candidates that both sides built or both failed to build alike."""
+    """plain / ours, CPU seconds, over candidates that both sides built."""
     wall_ratio: Ratio | None
     unlike: list[str]
     """Candidates whose outcome or number of builds differs between the sides: left out of the ratios."""
@@ -261,11 +274,13 @@ def summarize(rows: Sequence[dict[str, Any]]) -> Summary:
             outcomes: dict[str, int] = {}
             for row in good:
                 outcomes[row["outcome"]] = outcomes.get(row["outcome"], 0) + 1
+            built = [row for row in good if row["outcome"] == BUILT]
             sides[side] = Side(
-                spread(row["cpu_s"] for row in good),
-                spread(row["build_cpu_s"] for row in good),
-                spread(row["wall_s"] for row in good),
+                spread(row["cpu_s"] for row in built),
+                spread(row["build_cpu_s"] for row in built),
+                spread(row["wall_s"] for row in built),
                 outcomes,
+                sum(row["cpu_s"] for row in good) / len(good) if good else None,
                 len(mine) - len(good),
                 tuple(sorted(beside for row in good if (beside := _beside_cpu_s(row)) > ONE_OFF_CPU_S)),
             )
@@ -275,7 +290,7 @@ def summarize(rows: Sequence[dict[str, Any]]) -> Summary:
         if side != "ours" or plain is None or ours["outcome"] is None or plain["outcome"] is None:
             continue
         if (ours["outcome"], ours["builds"]) == (plain["outcome"], plain["builds"]):
-            pairs.append((plain, ours))
+            pairs += [(plain, ours)] if ours["outcome"] == BUILT else []
         else:
             unlike.append(
                 f"{candidate}: ours {ours['outcome']} ({ours['builds']}), plain {plain['outcome']} ({plain['builds']})"
@@ -292,11 +307,11 @@ def text(summary: Summary, cores: int) -> str:
     """The table and what to read beside it."""
     rows = []
     for name, side in summary.sides.items():
-        per_hour = 3600 * cores / side.cpu_s.mean if side.cpu_s else None
+        per_hour = 3600 * cores / side.mean_cpu_s if side.mean_cpu_s else None
         spreads = [s.text() if s else None for s in (side.cpu_s, side.build_cpu_s, side.wall_s)]
         outcomes = ", ".join(f"{n} {what}" for what, n in sorted(side.outcomes.items()))
         rows.append([name, side.cpu_s.n if side.cpu_s else 0, *spreads, number(per_hour, 0), outcomes])
-    head = ["side", "n", "CPU-s", "of that building", "wall s", f"an hour on {cores} cores", "outcomes"]
+    head = ["side", "n built", "CPU-s", "of that building", "wall s", f"an hour on {cores} cores", "outcomes"]
     lines = [table(head, rows), ""]
     for what, found in (("CPU seconds", summary.cpu_ratio), ("wall", summary.wall_ratio)):
         if found:
@@ -364,6 +379,11 @@ def main(argv: list[str] | None = None) -> int:
     if not arguments.bundled and arguments.candidates is None:
         print(
             "compile: say --candidates FOLDER (python -m benchmarks.candidates makes one) or --bundled", file=sys.stderr
+        )
+        return 2
+    if not arguments.bundled and importlib.metadata.version("torch").endswith("+cpu"):
+        print(
+            "compile: this torch is built for the CPU and refuses CUDA sources: --bundled measures C++", file=sys.stderr
         )
         return 2
     items, missing = (

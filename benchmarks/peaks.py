@@ -2,10 +2,11 @@
 
     python -m benchmarks.peaks --json peaks.json -- snakemake --cores 8
 
-Every half second all descendants are read from /proc: resident set (RSS) and, where that grew, the proportional set
-(PSS), in which a page shared by k processes counts 1/k in each. PSS is what adds up; a forked process that shares its
-parent's torch shows it. Peaks between two looks are missed, and so are processes that live for less. CPU seconds are
-those at the last look, so slightly too few. For the processes of other users (workers), run as root. Linux.
+Every half second all descendants are read from /proc, orphans such as a daemon that the command leaves among them:
+resident set (RSS) and, where that grew, the proportional set (PSS), in which a page shared by k processes counts 1/k in
+each. PSS is what adds up; a forked process that shares its parent's torch shows it. Peaks between two looks are missed,
+and so are processes that live for less. CPU seconds are those at the last look, so slightly too few. For the processes
+of other users (workers), run as root. Linux.
 
 The command's output goes where ours goes; its exit code is ours. SIGTERM and Ctrl-C are passed on to it.
 """
@@ -13,6 +14,7 @@ The command's output goes where ours goes; its exit code is ours. SIGTERM and Ct
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import subprocess
@@ -24,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.summaries import Spread, number, spread, table, write
+from kbverified.sandbox import linux
 
 EVERY_S = 0.5
 _PSS_AGAIN_S = 5.0
@@ -143,14 +146,23 @@ def role_of(words: Sequence[str], environ: Sequence[str], parent_role: str, comm
     if text.endswith("launcher.py"):
         return f"launcher {stage}".strip()
     for word in words:
-        if word.startswith("kbverified."):  # an evaluator, or another service of ours
-            return word if comm.startswith("python") else f"{word} ({comm})"
+        if word.startswith("kbverified.evaluator"):  # its forks have its command line
+            return _EVALUATOR_BELOW.get(parent_role, "evaluator")
+        if word.startswith("kbverified."):
+            return word
     if "snakemake" in words or "/snakemake" in text.partition(" -")[0]:
         return "snakemake"
     name = os.path.basename(words[0]) if words else comm
     if name.split(".")[0] in COMPILERS or comm in COMPILERS:
         return f"compiler {comm if comm in COMPILERS else name}"
     return "python, other" if name.startswith("python") else "other"
+
+
+_EVALUATOR_BELOW = {
+    "evaluator": "judge or launcher of an evaluator",
+    "judge or launcher of an evaluator": "worker of an evaluator",
+    "worker of an evaluator": "worker of an evaluator",
+}
 
 
 def _side(environ: Sequence[str], stage: str) -> str:
@@ -161,10 +173,12 @@ def _side(environ: Sequence[str], stage: str) -> str:
 
 
 class Watch:
-    """All processes below one, look by look."""
+    """All processes that this one has started, and theirs, look by look."""
 
-    def __init__(self, root: int):
-        self.root = root
+    def __init__(self, main: int):
+        self.main = main
+        """Waited for by who started it; any other child of ours is an orphan that came to us, and is reaped here."""
+        linux.adopt_orphans()
         self.processes: dict[tuple[int, str, str], Process] = {}
         self.together_bytes = 0
         """Largest sum of PSS at one look."""
@@ -175,7 +189,7 @@ class Watch:
         now_s = time.monotonic()
         roles: dict[int, str] = {}
         sum_bytes = 0
-        tree = below(self.root, all_processes())
+        tree = below(os.getpid(), all_processes())[1:]
         for stat in tree:
             words = _read_words(f"/proc/{stat.pid}/cmdline")
             environ = _read_words(f"/proc/{stat.pid}/environ") if "kbverified.worker" in words else []
@@ -184,6 +198,9 @@ class Watch:
             process = self.processes.setdefault((stat.pid, stat.start, role), Process(role))
             process.look(stat, now_s)
             sum_bytes += process.last_pss_bytes
+            if stat.parent == os.getpid() and stat.pid != self.main:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(stat.pid, os.WNOHANG)
         self.together_bytes = max(self.together_bytes, sum_bytes)
         self.most = max(self.most, len(tree))
 

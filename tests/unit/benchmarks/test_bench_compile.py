@@ -56,6 +56,16 @@ def test_ratios_are_over_pairs_that_came_out_alike() -> None:
     assert "not alike: odd: ours built (1), plain failed (1)" in compiling.text(summary, 16)
 
 
+def test_what_does_not_build_counts_only_where_all_candidates_do() -> None:
+    rows = [row(side, f"c{n}", 10.0) for n in range(3) for side in compiling.SIDES]
+    rows += [row("ours", "broken", 70.0, outcome="failed"), row("plain", "broken", 70.0, outcome="failed")]
+    summary = compiling.summarize(rows)
+    ours = summary.sides["ours"]
+    assert ours.cpu_s is not None and (ours.cpu_s.n, ours.cpu_s.largest) == (3, 10.0)
+    assert ours.mean_cpu_s == 25.0 and ours.outcomes == {"built": 3, "failed": 1}
+    assert summary.cpu_ratio is not None and summary.cpu_ratio.n == 3 and summary.unlike == []
+
+
 def test_a_second_measurement_replaces_the_first_and_faults_are_no_times() -> None:
     fault = row("ours", "b", 0.1, outcome=None, builds=None, build_cpu_s=None)
     summary = compiling.summarize([row("ours", "a", 99.0), row("ours", "a", 20.0), fault])
@@ -89,8 +99,14 @@ def test_when_the_time_is_over_descendants_are_killed_too(tmp_path: Path) -> Non
     with (tmp_path / "log").open("wb") as log:
         over = compiling.measure([sys.executable, "-c", parent], log, lambda: mark.exists() and mark.read_text() != "")
     assert over is None and time.monotonic() - begin < 30
-    state = Path(f"/proc/{mark.read_text()}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "ZX"
+    while _runs(mark.read_text()) and time.monotonic() - begin < 30:  # a killed process still has to die
+        time.sleep(0.05)
+    assert not _runs(mark.read_text())
+
+
+def _runs(pid: str) -> bool:
+    state = Path(f"/proc/{pid}/stat")
+    return state.exists() and state.read_text().rpartition(")")[2].split()[0] not in "ZX"
 
 
 def test_rows_of_another_machine_and_torn_lines_are_left_out(tmp_path: Path) -> None:
@@ -122,7 +138,11 @@ def test_the_bundled_list_is_there() -> None:
     assert len(items) >= 6 and all(one.candidate.is_file() and one.problem.is_file() for one in items)
 
 
-def test_bad_input_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiling.importlib.metadata, "version", lambda name: "2.13.0+cpu")
+    assert compiling.main(["--out", str(tmp_path), "--candidates", str(tmp_path)]) == 2
+    assert "refuses CUDA sources" in capsys.readouterr().err
+    monkeypatch.setattr(compiling.importlib.metadata, "version", lambda name: "2.11.0")
     assert compiling.main(["--out", str(tmp_path)]) == 2
     assert compiling.main(["--out", str(tmp_path), "--candidates", str(tmp_path), "--problems", str(tmp_path)]) == 2
     assert "is not there" in capsys.readouterr().err

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks import peaks
 
+ROOT = Path(__file__).resolve().parents[3]
 HOLD = "b = bytearray(80 << 20); import time; time.sleep(1.2)"
 
 
@@ -44,7 +47,8 @@ def test_descendants_parents_first() -> None:
         ("/v/python /v/bin/snakemake --cores 2", [], "", "snakemake"),
         ("/usr/lib/gcc/cc1plus -quiet", [], "candidate compile", "compiler cc1plus"),
         ("/usr/local/cuda/bin/nvcc -c x.cu", [], "candidate compile", "compiler nvcc"),
-        ("/v/python -m kbverified.evaluator", [], "snakemake", "kbverified.evaluator"),
+        ("/v/python -P -m kbverified.evaluator.server 1", [], "", "evaluator"),
+        ("/v/python -P -m kbverified.evaluator.server 1", [], "evaluator", "judge or launcher of an evaluator"),
         ("bash -c true", [], "", "other"),
     ],
 )
@@ -60,12 +64,25 @@ def test_cpu_seconds_of_a_stage_are_those_of_all_its_processes_per_judge() -> No
     assert peaks.cpu_by_stage(seen) == {"memory": 4.5}
 
 
+def watch(out: Path, code: str) -> tuple[int, dict[str, Any]]:
+    """peaks as a process of its own: it takes in the orphans of whatever it starts."""
+    command = [sys.executable, "-m", "benchmarks.peaks", "--json", str(out), "--every-s", "0.1", "--"]
+    done = subprocess.run([*command, sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.returncode, json.loads(out.read_text())
+
+
 def test_a_real_command_its_child_and_its_exit_code(tmp_path: Path) -> None:
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HOLD!r}]); sys.exit(5)"
-    out = tmp_path / "peaks.json"
-    code = peaks.main(["--json", str(out), "--every-s", "0.1", "--", sys.executable, "-c", parent])
-    found = json.loads(out.read_text())
+    code, found = watch(tmp_path / "peaks.json", parent)
     [python] = [role for role in found["roles"] if role["role"] == "python, other"]
     assert code == 5 and found["wall_s"] >= 1.2 and found["most_processes"] >= 2
     assert python["rss_mib"]["n"] == 2 and python["rss_mib"]["largest"] >= 80
     assert python["pss_mib"]["largest"] >= 80 and found["together_bytes"] >= 80 << 20
+
+
+def test_an_orphan_of_the_command_is_seen(tmp_path: Path) -> None:
+    parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {HOLD!r}], start_new_session=True)"
+    waiting = f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {parent!r}]); time.sleep(1)"
+    code, found = watch(tmp_path / "peaks.json", waiting)
+    [python] = [role for role in found["roles"] if role["role"] == "python, other"]
+    assert code == 0 and python["rss_mib"]["largest"] >= 80
