@@ -367,7 +367,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)), help="processes (default: cores)")
     parser.add_argument("--minutes", type=float, default=9.0, help="the call ends within this (default: 9)")
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
-    parser.add_argument("--limit", type=int, help="only the first so many, taken from the levels in turn")
+    parser.add_argument("--limit", type=int, help="only the first so many; levels take turns")
     return parser
 
 
@@ -391,8 +391,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     for one in missing:
         print(f"compile: {one}", file=sys.stderr)
-    if arguments.limit:
-        items = level_by_level(items)[: arguments.limit]
+    items = level_by_level(items)[: arguments.limit]
     if not items:
         print("compile: no candidate to compile", file=sys.stderr)
         return 2

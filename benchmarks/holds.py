@@ -287,6 +287,13 @@ def text(summary: Summary) -> str:
             ]
         )
     lines = [f"devices: {', '.join(summary.devices) or 'none'}; medians [quartiles]", "", table(head, rows), ""]
+    met = [
+        f"{one.stage} {'met' if one.beyond_without_ramp.median <= BEYOND_TARGET_S else 'not met'}"
+        for one in summary.stages
+        if one.beyond_without_ramp
+    ]
+    if met:
+        lines += [f"beyond the launches, no ramp, median at most {BEYOND_TARGET_S} s: {', '.join(met)}", ""]
     for name, found in (
         ("compile, CPU s", summary.compile_cpu_s),
         ("compile, wall s", summary.compile_wall_s),

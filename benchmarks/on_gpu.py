@@ -39,8 +39,8 @@ from kbverified.keys import CandidateKey, ProblemKey
 
 PROJECT = Path(__file__).resolve().parents[1]
 STEPS = ("references", "end-to-end", "compile")
-SHARE = {"references": 0.25, "end-to-end": 0.4, "compile": 1.0}
-"""Of the minutes that are left when a step starts; in proportion where steps are left out."""
+SHARE = {"references": 0.6, "end-to-end": 1.2, "compile": 1.0}
+"""In which proportion the steps share the minutes; what one leaves over is for those after it."""
 _KEPT_LOG_BYTES = 200_000
 
 

@@ -70,6 +70,8 @@ def test_parts_of_a_stage_add_up(tmp_path: Path) -> None:
     candidate(tmp_path, KEY, **{"time-fp32": ramped})
     [again] = [hold for hold in holds.holds(run_records.load([tmp_path])) if hold.stage == "time-fp32"]
     assert again.beyond_without_ramp_s == pytest.approx(1.5 - 0.136)
+    said = holds.text(holds.summarize(run_records.load([tmp_path]), cores=16))
+    assert "at most 1.5 s: hidden-gate not met, time-fp32 met, time-tf32 not met, memory not met" in said
 
 
 def test_the_four_stages_together_against_target_and_published_cost(tmp_path: Path) -> None:
