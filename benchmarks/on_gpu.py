@@ -30,7 +30,7 @@ from typing import Any
 
 from benchmarks import candidates as listing
 from benchmarks import compile as compiling
-from benchmarks import end_to_end, holds, peaks
+from benchmarks import compile_rows, end_to_end, holds, peaks
 from benchmarks.references import GENERATOR, write_reference
 from benchmarks.run_records import load
 from benchmarks.summaries import environment, write
@@ -174,8 +174,8 @@ def compile_step(where: Scope, minutes: float, arguments: argparse.Namespace) ->
     code = compiling.main(words)
     shutil.copy(out / "rows.jsonl", arguments.out / "rows.jsonl")
     numbers = json.loads((out / "summary.json").read_text())
-    summary = compiling.summarize(compiling.rows_of_place(out / "rows.jsonl", numbers["environment"]))
-    shown = f"{compiling.text(summary, numbers['environment']['cores'])}\n\n{json.dumps(numbers['this_call'])}"
+    summary = compile_rows.summarize(compile_rows.rows_of_place(out / "rows.jsonl", numbers["environment"]))
+    shown = f"{compile_rows.text(summary, numbers['environment']['cores'])}\n\n{json.dumps(numbers['this_call'])}"
     return {"text": shown, "numbers": {"exit": code, **numbers}}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks import compile as compiling
-from benchmarks import plain_build, shapes
+from benchmarks import compile_rows, plain_build, shapes
 from benchmarks.compile import Item
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,7 +30,7 @@ def row(side: str, name: str, cpu_s: float, **changes: Any) -> dict[str, Any]:
 
 
 def test_sides_take_turns_in_going_first_and_done_ones_are_left_out() -> None:
-    order = compiling.tasks([item("level1_1"), item("level1_2")], compiling.SIDES, [("g/s/level1_1/0", "plain")])
+    order = compiling.tasks([item("level1_1"), item("level1_2")], compile_rows.SIDES, [("g/s/level1_1/0", "plain")])
     assert [(task.item.problem.stem, task.side) for task in order] == [
         ("level1_1", "ours"),
         ("level1_2", "plain"),
@@ -48,18 +48,18 @@ def test_ratios_are_over_pairs_that_came_out_alike() -> None:
     rows = [row("ours", f"c{n}", 10.0) for n in range(8)] + [row("plain", f"c{n}", 40.0) for n in range(7)]
     rows += [row("ours", "odd", 1.0), row("plain", "odd", 900.0, outcome="failed")]
     rows += [row("ours", "twice", 1.0), row("plain", "twice", 900.0, builds=2)]
-    summary = compiling.summarize(rows)
+    summary = compile_rows.summarize(rows)
     assert summary.cpu_ratio is not None and summary.cpu_ratio.n == 7
     assert summary.cpu_ratio.value == pytest.approx(4.0) and summary.cpu_ratio.low == pytest.approx(4.0)
     assert [one.partition(":")[0] for one in summary.unlike] == ["odd", "twice"]
     assert summary.sides["ours"].cpu_s is not None and summary.sides["ours"].cpu_s.median == 10.0
-    assert "not alike: odd: ours built (1), plain failed (1)" in compiling.text(summary, 16)
+    assert "not alike: odd: ours built (1), plain failed (1)" in compile_rows.text(summary, 16)
 
 
 def test_what_does_not_build_counts_only_where_all_candidates_do() -> None:
-    rows = [row(side, f"c{n}", 10.0) for n in range(3) for side in compiling.SIDES]
+    rows = [row(side, f"c{n}", 10.0) for n in range(3) for side in compile_rows.SIDES]
     rows += [row("ours", "broken", 70.0, outcome="failed"), row("plain", "broken", 70.0, outcome="failed")]
-    summary = compiling.summarize(rows)
+    summary = compile_rows.summarize(rows)
     ours = summary.sides["ours"]
     assert ours.cpu_s is not None and (ours.cpu_s.n, ours.cpu_s.largest) == (3, 10.0)
     assert ours.mean_cpu_s == 25.0 and ours.outcomes == {"built": 3, "failed": 1}
@@ -68,17 +68,17 @@ def test_what_does_not_build_counts_only_where_all_candidates_do() -> None:
 
 def test_a_second_measurement_replaces_the_first_and_faults_are_no_times() -> None:
     fault = row("ours", "b", 0.1, outcome=None, builds=None, build_cpu_s=None)
-    summary = compiling.summarize([row("ours", "a", 99.0), row("ours", "a", 20.0), fault])
+    summary = compile_rows.summarize([row("ours", "a", 99.0), row("ours", "a", 20.0), fault])
     ours = summary.sides["ours"]
     assert ours.cpu_s is not None and (ours.cpu_s.n, ours.cpu_s.median, ours.faults) == (1, 20.0, 1)
     assert summary.cpu_ratio is None and "plain" not in summary.sides
-    assert "target: median at most 25 CPU-s: met (20.0)" in compiling.text(summary, 16)
+    assert "target: median at most 25 CPU-s: met (20.0)" in compile_rows.text(summary, 16)
 
 
 def test_what_is_made_once_is_told_apart() -> None:
-    summary = compiling.summarize([row("ours", "a", 60.0, build_cpu_s=30.0), row("ours", "b", 20.0)])
+    summary = compile_rows.summarize([row("ours", "a", 60.0, build_cpu_s=30.0), row("ours", "b", 20.0)])
     assert summary.sides["ours"].one_off_cpu_s == (30.0,)
-    assert "shared by later candidates: 30 CPU-s" in compiling.text(summary, 16)
+    assert "shared by later candidates: 30 CPU-s" in compile_rows.text(summary, 16)
 
 
 def test_descendants_count_and_the_exit_code_is_kept(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_rows_of_another_machine_and_torn_lines_are_left_out(tmp_path: Path) -> 
     here, there = {"cores": 2}, {"cores": 32}
     lines = [json.dumps({"where": json.dumps(facts, sort_keys=True), "n": n}) for n, facts in enumerate((here, there))]
     (tmp_path / "rows.jsonl").write_text(lines[0] + "\n" + lines[1] + "\n" + lines[0][:20])
-    assert [row["n"] for row in compiling.rows_of_place(tmp_path / "rows.jsonl", here)] == [0]
-    assert compiling.rows_of_place(tmp_path / "none.jsonl", here) == []
+    assert [row["n"] for row in compile_rows.rows_of_place(tmp_path / "rows.jsonl", here)] == [0]
+    assert compile_rows.rows_of_place(tmp_path / "none.jsonl", here) == []
 
 
 @pytest.mark.parametrize(
@@ -128,9 +128,9 @@ def test_rows_of_another_machine_and_torn_lines_are_left_out(tmp_path: Path) -> 
 )
 def test_answers_of_both_sides_in_the_same_words(tmp_path: Path, side: str, answer: dict, outcome: tuple) -> None:
     (tmp_path / "answer.json").write_text(json.dumps(answer))
-    read = compiling.read_answer(tmp_path / "answer.json", side)
+    read = compile_rows.read_answer(tmp_path / "answer.json", side)
     assert (read["outcome"], read["builds"], read["build_cpu_s"]) == outcome
-    assert compiling.read_answer(tmp_path / "none.json", side)["outcome"] is None
+    assert compile_rows.read_answer(tmp_path / "none.json", side)["outcome"] is None
 
 
 def test_the_bundled_list_is_there() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import record_factory as make
 
-from benchmarks import end_to_end, holds, run_records, summaries
+from benchmarks import end_to_end, holds, launches, run_records, summaries
 from kbverified.keys import CandidateKey
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,32 +43,32 @@ def candidate(root: Path, key: CandidateKey, start_s: int = 0, hold_s: float = 2
 def test_launches_of_a_timing_stage_are_the_recorded_and_the_unrecorded_ones() -> None:
     # 4 rounds of 3 at 4 and 2 ms, alone 3 at 4 ms; unrecorded: 4 pilots a side, one discarded a message (5 and 4)
     record = make.timing("time-fp32", 4.0, 2.0)
-    assert holds.launches_s(record, None) == pytest.approx(1e-3 * (12 * 4 + 12 * 2 + 3 * 4 + 9 * 4 + 8 * 2))
+    assert launches.launches_s(record, None) == pytest.approx(1e-3 * (12 * 4 + 12 * 2 + 3 * 4 + 9 * 4 + 8 * 2))
 
 
 def test_slow_launches_have_fewer_pilots_and_none_discarded() -> None:
     record = make.timing("time-fp32", 100.0, 100.0)
-    assert holds.launches_s(record, None) == pytest.approx(1e-3 * 100 * (12 + 12 + 3 + 2 + 2))
+    assert launches.launches_s(record, None) == pytest.approx(1e-3 * 100 * (12 + 12 + 3 + 2 + 2))
 
 
 def test_launches_of_gate_and_memory_come_from_the_candidates_times() -> None:
-    assert holds.launches_s(make.gate(), (4.0, 2.0)) == pytest.approx(1e-3 * 4 * 6)
+    assert launches.launches_s(make.gate(), (4.0, 2.0)) == pytest.approx(1e-3 * 4 * 6)
     three = make.gate({"d1_original": 0.0, "d2_scale_3": 0.0, "d3_scale_0.01": None, "d4_negate": 0.0})
-    assert holds.launches_s(three, (4.0, 2.0)) == pytest.approx(1e-3 * 3 * 6)
-    assert holds.launches_s(make.memory(2, 1), (4.0, 2.0)) == pytest.approx(1e-3 * 16)
-    assert holds.launches_s(make.gate(), None) is None, "unknown is not 0"
-    assert holds.launches_s(make.gate(verdict="crash", detail="it died"), (4.0, 2.0)) is None
+    assert launches.launches_s(three, (4.0, 2.0)) == pytest.approx(1e-3 * 3 * 6)
+    assert launches.launches_s(make.memory(2, 1), (4.0, 2.0)) == pytest.approx(1e-3 * 16)
+    assert launches.launches_s(make.gate(), None) is None, "unknown is not 0"
+    assert launches.launches_s(make.gate(verdict="crash", detail="it died"), (4.0, 2.0)) is None
 
 
 def test_parts_of_a_stage_add_up(tmp_path: Path) -> None:
     candidate(tmp_path, KEY)
-    found = {hold.stage: hold for hold in holds.holds(run_records.load([tmp_path]))}
-    assert set(found) == set(holds.GPU_STAGES)
+    found = {hold.stage: hold for hold in launches.holds(run_records.load([tmp_path]))}
+    assert set(found) == set(launches.GPU_STAGES)
     assert all((one.wait_s, one.hold_s, one.cpu_part_s) == (3.0, 2.0, 5.0) for one in found.values())
     assert found["time-fp32"].beyond_s == pytest.approx(2.0 - 0.136)
     ramped = make.timing("time-fp32", 4.0, 2.0, device_hold_s=2.0, duration_s=9.0).model_copy(update={"ramp_s": 0.5})
     candidate(tmp_path, KEY, **{"time-fp32": ramped})
-    [again] = [hold for hold in holds.holds(run_records.load([tmp_path])) if hold.stage == "time-fp32"]
+    [again] = [hold for hold in launches.holds(run_records.load([tmp_path])) if hold.stage == "time-fp32"]
     assert again.beyond_without_ramp_s == pytest.approx(1.5 - 0.136)
     said = holds.text(holds.summarize(run_records.load([tmp_path]), cores=16))
     assert "at most 1.5 s: hidden-gate not met, time-fp32 met, time-tf32 not met, memory not met" in said
@@ -92,7 +92,7 @@ def test_rates_from_means(tmp_path: Path) -> None:
     assert rates is not None and rates.gpu_s == 8.0 and rates.by_gpu == 450.0
     assert rates.cpu_s == 40.0 + 5.0 * (2 + 3 + 3 + 3) and rates.by_cores == pytest.approx(3600 * 16 / 95)
     assert rates.both == 450.0 and rates.cpu_from.startswith("at most")
-    measured = holds.summarize(run, 16, dict.fromkeys(holds.GPU_STAGES, 10.0)).rates
+    measured = holds.summarize(run, 16, dict.fromkeys(launches.GPU_STAGES, 10.0)).rates
     assert measured is not None and measured.cpu_s == 80.0 and measured.cpu_from == "measured"
 
 
@@ -106,7 +106,7 @@ def test_without_holds_there_is_no_rate(tmp_path: Path) -> None:
 def test_an_archive_of_device_run_is_read() -> None:
     run = run_records.load([ARCHIVE])
     assert len(run.reports) == 1 and run.devices() == {"NVIDIA H200"}
-    assert len([hold for hold in holds.holds(run) if hold.stage == "hidden-gate"]) == 13
+    assert len([hold for hold in launches.holds(run) if hold.stage == "hidden-gate"]) == 13
     assert len(holds.summarize(run, 16).together) == 3
 
 
