@@ -1,4 +1,4 @@
-"""How long each stage of each candidate kept a device, and what of that its launches took. Out of records, torch-free."""
+"""How long each stage of each candidate kept a device, and what of that its launches took. From records; torch-free."""
 
 from __future__ import annotations
 
