@@ -49,9 +49,16 @@ class EndToEnd:
     gpu_busy: float | None
     """Share of the GPUs' time that some stage or audit held them. None where no record tells."""
 
+    on_gpu: bool
+
     @property
-    def over_published(self) -> tuple[float, float]:
-        """How many times the published evaluator's rate on as many GPUs: against its faster and its slower problem."""
+    def over_published(self) -> tuple[float, float] | None:
+        """How many times the published evaluator's rate on as many GPUs: against its faster and its slower problem.
+
+        None where this ran on no GPU.
+        """
+        if not self.on_gpu:
+            return None
         rates = sorted(3600 / hold_s * self.gpus for hold_s in PUBLISHED_HOLD_S.values())
         return self.per_hour / rates[-1], self.per_hour / rates[0]
 
@@ -84,6 +91,7 @@ def measure(place: str, run: Run) -> EndToEnd:
         per_hour=3600 * len(done_s) / wall_s,
         at_pace_per_hour=pace_per_hour(done_s),
         gpu_busy=sum(holds) / (wall_s * gpus) if holds else None,
+        on_gpu=run.on_gpu(),
     )
 
 
@@ -131,7 +139,7 @@ def text(runs: Sequence[EndToEnd]) -> str:
             number(one.per_hour, 0),
             number(one.at_pace_per_hour, 0),
             None if one.gpu_busy is None else f"{100 * one.gpu_busy:.0f} %",
-            f"{one.over_published[0]:.1f} to {one.over_published[1]:.1f}",
+            None if one.over_published is None else "{:.1f} to {:.1f}".format(*one.over_published),
         ]
         for one in runs
     ]

@@ -85,7 +85,8 @@ class Rates:
     cpu_from: str
     by_gpu: float
     by_cores: float
-    published_by_gpu: tuple[float, float]
+    published_by_gpu: tuple[float, float] | None
+    """Of level1_19 and of level2_12; None where this ran on no GPU."""
 
     @property
     def both(self) -> float:
@@ -131,16 +132,16 @@ def summarize(run: Run, cores: int, stage_cpu_s: Mapping[str, float] | None = No
     return Summary(
         sorted(run.devices()),
         stages,
-        together(found),
+        together(found, run.on_gpu()),
         compile_cpu,
         spread(record.provenance.duration_s for record in compiled if record.cpu_seconds is not None),
         spread(audit.provenance.device_hold_s for audit in run.audits.values()),
-        rates(stages, compile_cpu, cores, stage_cpu_s),
+        rates(stages, compile_cpu, cores, stage_cpu_s, run.on_gpu()),
     )
 
 
-def together(found: Sequence[Hold]) -> list[Together]:
-    """Candidates of which every GPU stage ran."""
+def together(found: Sequence[Hold], on_gpu: bool = True) -> list[Together]:
+    """Candidates of which every GPU stage ran. What they are held against is a GPU's."""
     by_candidate: dict[str, dict[str, float]] = {}
     for hold in found:
         by_candidate.setdefault(hold.candidate, {})[hold.stage] = hold.hold_s
@@ -149,7 +150,7 @@ def together(found: Sequence[Hold]) -> list[Together]:
         if set(stages) == set(GPU_STAGES):
             key = CandidateKey.from_tail(candidate)
             # Other suites have other shapes under the same number.
-            name = key.problem if key.suite == "kernelbench" else ""
+            name = key.problem if on_gpu and key.suite == "kernelbench" else ""
             rows.append(
                 Together(
                     candidate,
@@ -167,6 +168,7 @@ def rates(
     compile_cpu: Spread | None,
     cores: int,
     stage_cpu_s: Mapping[str, float] | None = None,
+    on_gpu: bool = True,
 ) -> Rates | None:
     """None where a stage, or the compile stage's CPU time, is not there at all."""
     if {one.stage for one in stages} != set(GPU_STAGES) or compile_cpu is None:
@@ -178,8 +180,8 @@ def rates(
         cpu_s = sum(one.cpu_part.mean * PROCESSES[one.stage] for one in stages if one.cpu_part)
         cpu_from = "at most: CPU part x processes"
     cpu_s += compile_cpu.mean
-    published = sorted(3600 / hold_s for hold_s in PUBLISHED_HOLD_S.values())
-    return Rates(cores, gpu_s, cpu_s, cpu_from, 3600 / gpu_s, 3600 * cores / cpu_s, (published[0], published[1]))
+    slow, fast = sorted(3600 / hold_s for hold_s in PUBLISHED_HOLD_S.values())
+    return Rates(cores, gpu_s, cpu_s, cpu_from, 3600 / gpu_s, 3600 * cores / cpu_s, (slow, fast) if on_gpu else None)
 
 
 # --- for reading --------------------------------------------------------------------------------------------
@@ -235,13 +237,17 @@ def _together_text(rows: Sequence[Together]) -> list[str]:
 
 
 def _rates_text(found: Rates) -> list[str]:
-    low, high = found.published_by_gpu
-    return [
+    lines = [
         f"candidates an hour: {found.by_gpu:.0f} by one GPU ({found.gpu_s:.1f} s each), {found.by_cores:.0f} by "
-        f"{found.cores} cores ({found.cpu_s:.0f} CPU-s each, {found.cpu_from}); both: {found.both:.0f}",
-        f"published evaluator on one GPU: {low:.1f} (level1_19) to {high:.1f} (level2_12): "
-        f"{found.both / high:.1f} to {found.both / low:.1f} times as many here",
+        f"{found.cores} cores ({found.cpu_s:.0f} CPU-s each, {found.cpu_from}); both: {found.both:.0f}"
     ]
+    if found.published_by_gpu is not None:
+        slow, fast = found.published_by_gpu
+        lines.append(
+            f"published evaluator on one GPU: {slow:.1f} (level1_19) to {fast:.1f} (level2_12): "
+            f"{found.both / fast:.1f} to {found.both / slow:.1f} times as many here"
+        )
+    return lines
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kbverified import archive
 from kbverified.keys import STAGES, CandidateKey, ProblemKey
-from kbverified.records import ProblemRecord, StageRecord
+from kbverified.records import DeviceInfo, ProblemRecord, StageRecord
 from kbverified.run_report import RunReport
 
 
@@ -35,8 +35,15 @@ class Run:
 
     def devices(self) -> set[str]:
         """Names of the devices that its records name."""
+        return {device.name for device in self._devices()}
+
+    def on_gpu(self) -> bool:
+        """Whether its records are of GPUs: only then do the published evaluator's costs compare."""
+        return {device.kind for device in self._devices()} == {"cuda"}
+
+    def _devices(self) -> list[DeviceInfo]:
         records = (*self.stages.values(), *self.audits.values())
-        return {r.provenance.device.name for r in records if r.provenance.device is not None}
+        return [record.provenance.device for record in records if record.provenance.device is not None]
 
 
 def load(places: Iterable[Path]) -> Run:

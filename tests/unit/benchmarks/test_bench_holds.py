@@ -96,6 +96,21 @@ def test_rates_from_means(tmp_path: Path) -> None:
     assert measured is not None and measured.cpu_s == 80.0 and measured.cpu_from == "measured"
 
 
+def test_a_cpu_is_held_against_no_gpu(tmp_path: Path) -> None:
+    candidate(tmp_path, KEY)
+    run = run_records.load([tmp_path])
+    cpu = {"device": make.CPU}
+    for name, record in run.stages.items():
+        provenance = record.provenance.model_copy(update=cpu if record.provenance.device else {})
+        run.stages[name] = record.model_copy(update={"provenance": provenance})
+    run.audits.clear()
+    summary = holds.summarize(run, cores=16)
+    assert summary.together[0].target_s is None and summary.together[0].ratio is None
+    assert summary.rates is not None and summary.rates.published_by_gpu is None
+    assert "published evaluator" not in holds.text(summary)
+    assert end_to_end.measure("cpu", run).over_published is None
+
+
 def test_without_holds_there_is_no_rate(tmp_path: Path) -> None:
     make.write_candidate(tmp_path, KEY)
     summary = holds.summarize(run_records.load([tmp_path]), cores=16)
