@@ -309,7 +309,7 @@ def main(argv: list[str] | None = None) -> int:
         "machine_cores_busy": round(machine_s / wall_s, 2) if wall_s > 0 else None,
     }
     write(arguments.out / "summary.json", {"environment": facts, "this_call": this_call, "summary": summary})
-    print(printable(f"\n{text(summary, facts['cores'])}\n{json.dumps(this_call)}\n{where}"))
+    print(printable(f"\n{text(summary, facts['cores'], not arguments.bundled)}\n{json.dumps(this_call)}\n{where}"))
     whole = runner.cut == 0 and len(runner.rows) == len(order) and not any(s.faults for s in summary.sides.values())
     return 0 if whole and not without and not missing else 1
 

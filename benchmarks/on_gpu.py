@@ -175,7 +175,8 @@ def compile_step(where: Scope, minutes: float, arguments: argparse.Namespace) ->
     shutil.copy(out / "rows.jsonl", arguments.out / "rows.jsonl")
     numbers = json.loads((out / "summary.json").read_text())
     summary = compile_rows.summarize(compile_rows.rows_of_place(out / "rows.jsonl", numbers["environment"]))
-    shown = f"{compile_rows.text(summary, numbers['environment']['cores'])}\n\n{json.dumps(numbers['this_call'])}"
+    table = compile_rows.text(summary, numbers["environment"]["cores"], where.device == "cuda")
+    shown = f"{table}\n\n{json.dumps(numbers['this_call'])}"
     return {"text": shown, "numbers": {"exit": code, **numbers}}
 
 

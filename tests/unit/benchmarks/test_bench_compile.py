@@ -72,13 +72,25 @@ def test_a_second_measurement_replaces_the_first_and_faults_are_no_times() -> No
     ours = summary.sides["ours"]
     assert ours.cpu_s is not None and (ours.cpu_s.n, ours.cpu_s.median, ours.faults) == (1, 20.0, 1)
     assert summary.cpu_ratio is None and "plain" not in summary.sides
-    assert "target: median at most 25 CPU-s: met (20.0)" in compile_rows.text(summary, 16)
+    said = compile_rows.text(summary, 16)
+    assert "target: median at most 25 CPU-s: met (20.0)" in said and "ours wrote no answer for 1 candidates" in said
+    assert "target" not in compile_rows.text(summary, 16, target=False)
 
 
 def test_what_is_made_once_is_told_apart() -> None:
     summary = compile_rows.summarize([row("ours", "a", 60.0, build_cpu_s=30.0), row("ours", "b", 20.0)])
     assert summary.sides["ours"].one_off_cpu_s == (30.0,)
-    assert "shared by later candidates: 30 CPU-s" in compile_rows.text(summary, 16)
+    assert "made once, and counted above: 30 CPU-s" in compile_rows.text(summary, 16)
+    both = compile_rows.summarize(
+        [
+            row("ours", "a", 60.0, build_cpu_s=30.0),
+            row("plain", "a", 90.0),
+            row("ours", "b", 20.0),
+            row("plain", "b", 60.0),
+        ]
+    )
+    assert both.cpu_ratio is not None and both.cpu_ratio.value == pytest.approx((1.5 * 3) ** 0.5)
+    assert both.later_cpu_ratio is not None and both.later_cpu_ratio.value == pytest.approx(3.0)
 
 
 def test_descendants_count_and_the_exit_code_is_kept(tmp_path: Path) -> None:
