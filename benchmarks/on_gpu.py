@@ -106,7 +106,8 @@ def command(root: Path, *words: str) -> None:
 
 def variables(root: Path) -> dict[str, str]:
     """The environment in which the copy's own code runs, and nothing of this folder is importable."""
-    path = [str(root / "src"), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    told = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    path = [str(root / "src"), *told]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
 
 
