@@ -252,15 +252,20 @@ def summarize(processes: Sequence[Process]) -> list[Role]:
 
 
 def cpu_by_stage(processes: Sequence[Process]) -> dict[str, float]:
-    """CPU seconds of all processes of a stage (judge, workers, launchers), per judge that was seen."""
+    """CPU seconds of all processes of a stage (judge, workers, launchers), per judge that was seen.
+
+    What an evaluator and its forks used is shared alike among all judges: its forks do not show whose they are.
+    """
     judges: dict[str, int] = {}
     seconds: dict[str, float] = {}
     for process in processes:
         kind, _, stage = process.role.partition(" ")
-        if kind in ("judge", "candidate", "baseline", "launcher") and stage:
+        if kind in ("judge", "candidate", "baseline", "launcher") and process.role not in _EVALUATOR_BELOW.values():
             seconds[stage] = seconds.get(stage, 0.0) + process.cpu_s
             judges[stage] = judges.get(stage, 0) + (kind == "judge")
-    return {stage: seconds[stage] / count for stage, count in judges.items() if count}
+    of_evaluator = {"evaluator", *_EVALUATOR_BELOW.values()}
+    shared_s = sum(p.cpu_s for p in processes if p.role in of_evaluator) / max(1, sum(judges.values()))
+    return {stage: seconds[stage] / count + shared_s for stage, count in judges.items() if count}
 
 
 def text(roles: Sequence[Role], together_bytes: int) -> str:

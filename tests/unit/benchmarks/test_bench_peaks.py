@@ -64,6 +64,12 @@ def test_cpu_seconds_of_a_stage_are_those_of_all_its_processes_per_judge() -> No
     assert peaks.cpu_by_stage(seen) == {"memory": 4.5}
 
 
+def test_an_evaluators_cpu_seconds_are_shared_among_the_judges() -> None:
+    roles = ("judge memory", 0.2), ("judge hidden-gate", 0.1), ("evaluator", 2.0), ("worker of an evaluator", 1.0)
+    seen = [peaks.Process(role, cpu_s=s) for role, s in (*roles, ("judge or launcher of an evaluator", 1.0))]
+    assert peaks.cpu_by_stage(seen) == {"memory": pytest.approx(2.2), "hidden-gate": pytest.approx(2.1)}
+
+
 def watch(out: Path, code: str) -> tuple[int, dict[str, Any]]:
     """peaks as a process of its own: it takes in the orphans of whatever it starts."""
     command = [sys.executable, "-m", "benchmarks.peaks", "--json", str(out), "--every-s", "0.1", "--"]
