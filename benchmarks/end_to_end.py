@@ -3,9 +3,11 @@
     python -m benchmarks.end_to_end ARCHIVE_OR_FOLDER... [--json FILE]
 
 One row a place: an archive of ``device-run``, whose report says when it started and ended, or a folder that holds
-``results/``, where the records do. A candidate is done when all its stages have left their records; one that failed
-early is done early, so how many were timed stands beside it. "At pace" counts from the first to the last candidate
-that got done: without the start, the audits before it, and a cut-off end. Nothing is measured here.
+``results/``, where the records do; so they do for a run that went on from earlier calls.
+
+A candidate is done when all its stages have left their records; one that failed early is done early, so how many were
+timed stands beside it. "At pace" counts from the first to the last candidate that got done: without the start, the
+audits before it, and a cut-off end. Nothing is measured here.
 """
 
 from __future__ import annotations
@@ -28,13 +30,18 @@ TARGET_RATIO = 20.0
 """Issue 3: at least this many times the published evaluator's candidates an hour."""
 
 
+GAP_S = 60.0
+"""No record in the making for longer than this: the run had stopped, and was taken up again later."""
+
+
 @dataclass(frozen=True)
 class EndToEnd:
     """One run."""
 
     place: str
     wall_s: float
-    """From the report's start to its end; without a report, from the first record's start to the last one's end."""
+    """From the report's start to its end. Where there is none, or it went on from earlier calls, of which no report
+    tells: the time in which records were made, without gaps of more than GAP_S."""
     gpus: int
     cores: int | None
     candidates: int
@@ -45,7 +52,7 @@ class EndToEnd:
     audits: int
     per_hour: float
     at_pace_per_hour: float | None
-    """None for fewer than two done."""
+    """None for fewer than two done, and for several calls."""
     gpu_busy: float | None
     """Share of the GPUs' time that some stage or audit held them. None where no record tells."""
 
@@ -69,11 +76,11 @@ def measure(place: str, run: Run) -> EndToEnd:
         raise ValueError(f"{place}: {len(run.reports)} reports; one run at a time")
     report = run.reports[0] if run.reports else None
     records: list[StageRecord | ProblemRecord] = [*run.stages.values(), *run.audits.values()]
-    starts_s = [_start_s(record) for record in records]
-    if report is not None:
+    spans_s = active_spans_s([(_start_s(record), _end_s(record)) for record in records])
+    if report is not None and spans_s[0][0] > _moment_s(report.started_at) - 1.0:
         wall_s = _moment_s(report.ended_at) - _moment_s(report.started_at)
     else:
-        wall_s = max(map(_end_s, records)) - min(starts_s)
+        wall_s = sum(end - start for start, end in spans_s)
     gpus = max(1, len(report.gpus) if report is not None else len(_uuids(records)))
     done_s = sorted(
         max(_end_s(run.stages[stage, key]) for stage in STAGES) for key in run.candidates() if run.complete(key)
@@ -89,10 +96,21 @@ def measure(place: str, run: Run) -> EndToEnd:
         timed=sum(run.complete(key) and _is_timed(run.stages["time-fp32", key]) for key in run.candidates()),
         audits=len(run.audits),
         per_hour=3600 * len(done_s) / wall_s,
-        at_pace_per_hour=pace_per_hour(done_s),
+        at_pace_per_hour=pace_per_hour(done_s) if len(spans_s) == 1 else None,
         gpu_busy=sum(holds) / (wall_s * gpus) if holds else None,
         on_gpu=run.on_gpu(),
     )
+
+
+def active_spans_s(spans_s: Sequence[tuple[float, float]], gap_s: float = GAP_S) -> list[tuple[float, float]]:
+    """Spans (start, end) joined where not more than ``gap_s`` lies between them, in order."""
+    joined: list[tuple[float, float]] = []
+    for start, end in sorted(spans_s):
+        if joined and start - joined[-1][1] <= gap_s:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def pace_per_hour(done_s: Sequence[float]) -> float | None:

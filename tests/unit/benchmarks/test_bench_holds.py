@@ -151,6 +151,22 @@ def test_the_reports_own_times_count_where_there_is_one() -> None:
     assert (whole.wall_s, whole.gpus, whole.cores, whole.candidates, whole.done) == (314.0, 2, 32, 47, 8)
 
 
+def test_a_run_in_several_calls_is_as_long_as_its_calls_together(tmp_path: Path) -> None:
+    for n, start_s in enumerate((0, 30, 1000)):
+        candidate(tmp_path, CandidateKey("gen", "kernelbench", f"level1_{n + 1}", 0), start_s=start_s)
+    for path in (tmp_path / "results/problems").rglob("*.json"):
+        path.unlink()
+    whole = end_to_end.measure("here", run_records.load([tmp_path]))
+    assert whole.wall_s == 80.0 + 50.0 and whole.done == 3 and whole.at_pace_per_hour is None
+
+
+def test_a_report_does_not_tell_of_the_calls_that_it_went_on_from() -> None:
+    path = ROOT / "docs/runs/2026-11-29-h200x2-c.tar.xz"
+    whole = end_to_end.measure("c", run_records.load([path]))
+    assert whole.gpu_busy is not None and whole.gpu_busy < 1.0, "122 s of the last call would make it 4.8"
+    assert 532 + 328 + 122 - 60 < whole.wall_s < 532 + 328 + 122 + 60
+
+
 def test_one_candidate_has_no_pace() -> None:
     assert end_to_end.pace_per_hour([5.0]) is None
     assert end_to_end.pace_per_hour([5.0, 5.0]) is None
