@@ -55,6 +55,8 @@ class StageSummary:
     beyond_without_ramp: Spread | None
     wait: Spread | None
     cpu_part: Spread | None
+    parts: dict[str, Spread]
+    """Of what the records say that the hold went into, in their order; empty for records of before they did."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def summarize(run: Run, cores: int, stage_cpu_s: Mapping[str, float] | None = No
                     spread(hold.beyond_without_ramp_s for hold in mine),
                     spread(hold.wait_s for hold in mine),
                     spread(hold.cpu_part_s for hold in mine),
+                    _parts(mine),
                 )
             )
     compiled = [record for _, record in run.of("compile") if isinstance(record, CompileRecord)]
@@ -138,6 +141,12 @@ def summarize(run: Run, cores: int, stage_cpu_s: Mapping[str, float] | None = No
         spread(audit.provenance.device_hold_s for audit in run.audits.values()),
         rates(stages, compile_cpu, cores, stage_cpu_s, run.on_gpu()),
     )
+
+
+def _parts(mine: Sequence[Hold]) -> dict[str, Spread]:
+    names = dict.fromkeys(name for hold in mine for name in hold.parts_s)
+    found = {name: spread(hold.parts_s.get(name) for hold in mine) for name in names}
+    return {name: one for name, one in found.items() if one is not None}
 
 
 def together(found: Sequence[Hold], on_gpu: bool = True) -> list[Together]:
@@ -207,6 +216,9 @@ def text(summary: Summary) -> str:
     ]
     if met:
         lines += [f"beyond the launches, no ramp, median at most {BEYOND_TARGET_S} s: {', '.join(met)}", ""]
+    for one in summary.stages:
+        if one.parts:
+            lines.append(f"{one.stage} went into: " + ", ".join(f"{n} {p.median:.2f}" for n, p in one.parts.items()))
     for name, found in (
         ("compile, CPU s", summary.compile_cpu_s),
         ("compile, wall s", summary.compile_wall_s),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks.run_records import Run
 from kbverified.keys import STAGES, CandidateKey
@@ -26,6 +26,8 @@ class Hold:
     launches_s: float | None
     """None where no timing record tells how long its launches are."""
     ramp_s: float | None
+    parts_s: dict[str, float] = field(default_factory=dict)
+    """What the record says that its hold went into."""
 
     @property
     def beyond_s(self) -> float | None:
@@ -56,6 +58,7 @@ def holds(run: Run) -> list[Hold]:
                     cpu_part_s=max(0.0, provenance.duration_s - wait_s - provenance.device_hold_s),
                     launches_s=launches_s(record, launch_times_ms(run, key)),
                     ramp_s=record.ramp_s if isinstance(record, TimeRecord) else None,
+                    parts_s=provenance.device_hold_parts_s or {},
                 )
             )
     return found

@@ -85,6 +85,14 @@ def test_the_four_stages_together_against_target_and_published_cost(tmp_path: Pa
     assert "8: met" in holds.text(summary)
 
 
+def test_what_a_hold_went_into_is_told_where_the_records_do(tmp_path: Path) -> None:
+    parts = {"open": 0.5, "rounds": 1.25}
+    timed = make.timing("time-fp32", 4.0, 2.0, device_hold_s=2.0, duration_s=9.0, device_hold_parts_s=parts)
+    candidate(tmp_path, KEY, **{"time-fp32": timed})
+    said = holds.text(holds.summarize(run_records.load([tmp_path]), cores=16))
+    assert "time-fp32 went into: open 0.50, rounds 1.25" in said and "memory went into" not in said
+
+
 def test_rates_from_means(tmp_path: Path) -> None:
     candidate(tmp_path, KEY)
     run = run_records.load([tmp_path])
