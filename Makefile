@@ -16,7 +16,7 @@ GPU := $(if $(wildcard /dev/nvidia0),-r envs/gpu.txt)
 STAMP := $(VENV)/.installed
 CODE := src tests workflow benchmarks .ci
 
-.PHONY: help demo test test-gpu lint bench device-run forget tools clean
+.PHONY: help demo test test-gpu lint bench bench-compile bench-gpu device-run forget tools clean
 
 help:
 	@echo 'make demo        set up, run config/config.yaml on $(CORES) cores, print the leaderboard'
@@ -24,6 +24,8 @@ help:
 	@echo 'make lint        formatting, ruff, mypy, snakefmt, snakemake --lint'
 	@echo 'make test-gpu    the tests that need a GPU'
 	@echo 'make bench       how long Snakemake takes to plan 250 and 1,750 candidates'
+	@echo 'make bench-compile  [FROM=folders]  CPU seconds of compiling, beside torch: bundled C++, or 48 real CUDA candidates'
+	@echo 'make bench-gpu   KERNELBENCH=folder FROM=folders OUT=folder [MINUTES=9]  all that is measured on a GPU machine'
 	@echo 'make device-run  LIST=file OUT=folder [SHARD=1/4]  a list of candidates on a GPU machine, resumable'
 	@echo 'make forget      VERDICT=timeout [STAGE=hidden-gate]  delete the records with a verdict, to run them again'
 
@@ -65,6 +67,16 @@ test-gpu: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/plan.py
+
+# FROM: folders or git clones with the candidates of benchmarks/candidates.jsonl; what is missing is said.
+bench-compile: $(STAMP)
+	$(if $(FROM),$(BIN)/python -m benchmarks.candidates --from $(FROM) --into benchmarks/out/candidates)
+	$(BIN)/python -m benchmarks.compile --out benchmarks/out/compile$(if $(FROM),,-bundled --bundled) \
+	  $(if $(FROM),--candidates benchmarks/out/candidates) $(if $(MINUTES),--minutes $(MINUTES))
+
+bench-gpu: $(STAMP)
+	@test -n '$(KERNELBENCH)' -a -n '$(FROM)' -a -n '$(OUT)' || { echo 'say what and where: make bench-gpu KERNELBENCH=../KernelBench/KernelBench FROM="folders or git clones" OUT=folder [MINUTES=9]'; exit 2; }
+	$(BIN)/python -m benchmarks.on_gpu --kernelbench $(KERNELBENCH) --from $(FROM) --out $(OUT) $(if $(MINUTES),--minutes $(MINUTES))
 
 device-run: $(STAMP)
 	@test -n '$(LIST)' -a -n '$(OUT)' || { echo 'say what and where: make device-run LIST=file OUT=folder [SHARD=1/4] [RESUME=archives] [CONFIG=file] [MINUTES=9]'; exit 2; }

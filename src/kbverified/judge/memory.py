@@ -40,7 +40,9 @@ def run(job: Job) -> dict[str, Any]:
             fields["baseline"], _, _ = _side(job, job.baseline, get_inputs)
         except CandidateFailure as failure:
             raise InfrastructureFault(f"the baseline failed: {failure}") from failure
+        job.post_open(job.party)  # a context is made while the other is torn down; no code of the candidate runs yet
         job.baseline.close()
+        job.await_open(job.party)
         job.lap("baseline")
         try:
             job.model(job.party)

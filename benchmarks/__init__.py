@@ -1,0 +1,1 @@
+"""What evaluating costs, measured by hand. Run from the project folder: python -m benchmarks.NAME."""
