@@ -150,7 +150,8 @@ class Worker:
         self._finish(None, None, None)
 
     def _finish(self, code: int | None, cpu_s: float | None, max_rss_bytes: int | None) -> None:
-        self._launcher.wait()
+        if not isinstance(self._launcher, ForkedLauncher):  # that is another process's to wait for
+            self._launcher.wait()
         self._drain.join(_DRAIN_S)
         if code is None:  # nobody reaped it: it was killed
             code = -signal.SIGKILL
