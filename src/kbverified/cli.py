@@ -106,6 +106,23 @@ def _stage(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _in_evaluator(arguments: argparse.Namespace, words: list[str]) -> int | None:
+    """Exit code of a stage that a forked judge has run; None where it is to run in this process."""
+    from kbverified import evaluator
+
+    if not evaluator.wanted():
+        return None
+    if arguments.command == "stage":
+        from kbverified.stages import imports_torch
+
+        paths = arguments.candidate, arguments.audit, arguments.dtype, arguments.compiled, arguments.gate
+        if not imports_torch(arguments.stage, *paths):
+            return None
+    from kbverified.evaluator import client
+
+    return client.run(words)
+
+
 def _audit(arguments: argparse.Namespace) -> int:
     from kbverified.stages import audit_problem
 
@@ -124,10 +141,11 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     arguments = _parser(words[0] if words else None).parse_args(words)
     try:
-        if arguments.command == "stage":
-            return _stage(arguments)
-        if arguments.command == "audit-problem":
-            return _audit(arguments)
+        if arguments.command in ("stage", "audit-problem"):
+            code = _in_evaluator(arguments, words)
+            if code is not None:
+                return code
+            return _stage(arguments) if arguments.command == "stage" else _audit(arguments)
         return importlib.import_module(MODULES[arguments.command]).run(arguments) or 0
     except (ValueError, FileNotFoundError) as error:
         print(f"kbverified: {printable(str(error))}", file=sys.stderr)

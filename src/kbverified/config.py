@@ -116,6 +116,8 @@ class Settings(Section):
     compile: Compile = Compile()
     build_root: str = ".build"
     """Where extensions are built, outside results; may be deleted at any time."""
+    evaluator: bool = False
+    """Fork judges and workers from a warm process instead of importing torch in each. No verdict depends on it."""
     allow_mixed_environments: bool = False
     """Aggregate records of different devices, drivers or torch versions into one table."""
     headline_arm: Arm = "matched"

@@ -62,7 +62,7 @@ def run_stage(
     clock = Clock()
     sha = file_sha256(candidate)
     audit = records.read(audit_path, ProblemRecord)
-    reason = _skip_reason(stage, audit, settings, compiled_path, gate_path)
+    reason = _skip_reason(stage, audit, settings.dtype, compiled_path, gate_path)
     fields: dict[str, Any]
     if reason is not None:
         fields = {"status": "skipped", "reason": reason}
@@ -77,6 +77,22 @@ def run_stage(
     record = STAGE_MODELS[stage](stage=stage, provenance=provenance, **fields)
     records.write(out, record)
     return record
+
+
+def imports_torch(
+    stage: str, candidate: Path, audit_path: Path, dtype: str, compiled_path: Path | None, gate_path: Path | None
+) -> bool:
+    """Whether this stage will start a process that imports torch: it is not skipped, and has something to run.
+
+    Raises as ``run_stage``.
+    """
+    if _skip_reason(stage, records.read(audit_path, ProblemRecord), dtype, compiled_path, gate_path) is not None:
+        return False
+    if stage != "compile":
+        return True
+    from kbverified.judge import build
+
+    return build.asks_for_extension(candidate.read_bytes())
 
 
 def stay_off_reserved_cores(device: str) -> frozenset[int]:
@@ -94,7 +110,7 @@ def stay_off_reserved_cores(device: str) -> frozenset[int]:
 
 
 def _skip_reason(
-    stage: str, audit: ProblemRecord, settings: Settings, compiled_path: Path | None, gate_path: Path | None
+    stage: str, audit: ProblemRecord, dtype: str, compiled_path: Path | None, gate_path: Path | None
 ) -> str | None:
     """Why a stage has nothing to do; None where it runs."""
     if not audit.usable:
@@ -107,7 +123,7 @@ def _skip_reason(
             return compiled.reason or f"compile: {compiled.verdict}"
     if stage == "hidden-gate":
         return None
-    if stage == "time-tf32" and settings.dtype == "bf16":
+    if stage == "time-tf32" and dtype == "bf16":
         return "TF32 has no effect on bf16"
     if gate_path is not None:
         return _gate_reason(records.read(gate_path, GateRecord))

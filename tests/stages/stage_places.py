@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gpu"))
-from chain import Bench, Item
+from chain import Bench, Item, bundled
 
 TIMEOUT_S = 8.0
 AT_ONCE = 2
+
+DISHONEST = bundled("bundled-dishonest", ("any", "cpu"))
+# In torch alone, in C++, and with weights and several operators.
+HONEST_BUNDLED = [
+    item
+    for item in bundled("bundled-honest", ("any", "cpu"))
+    if item.name in {f"bundled-honest/{tail}" for tail in ("level1_1/1", "level1_1/0", "level2_2/0")}
+]
 
 PROBLEM = """
 import torch
@@ -38,6 +48,16 @@ class ModelNew(nn.Module):
     def forward(self, x):
         return torch.relu(x)
 """
+
+
+def within(limit_s: float, condition: Callable[[], bool]) -> bool:
+    """Whether a condition comes true in time."""
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 @dataclass

@@ -6,25 +6,11 @@ import json
 import os
 
 import pytest
-from chain import STAGES, bundled, expected_verdict, verdict
-from stage_places import AT_ONCE, TIMEOUT_S
+from chain import STAGES, expected_verdict, verdict
+from stage_places import DISHONEST, TIMEOUT_S
+from stage_places import HONEST_BUNDLED as HONEST
 
 from kbverified.protocol import TIMING_ROUNDS, TIMING_ROUNDS_MIN, WORKER_OUTPUT_KEPT_BYTES
-
-DISHONEST = bundled("bundled-dishonest", ("any", "cpu"))
-# In torch alone, in C++, and with weights and several operators.
-HONEST = [
-    item
-    for item in bundled("bundled-honest", ("any", "cpu"))
-    if item.name in {f"bundled-honest/{tail}" for tail in ("level1_1/1", "level1_1/0", "level2_2/0")}
-]
-
-
-@pytest.fixture(scope="session")
-def records(bench):
-    """Two at a time: while one holds the device, the other imports torch or compiles."""
-    gates = {item.name: ("compile", "hidden-gate") for item in DISHONEST}
-    return bench.chains([*HONEST, *DISHONEST], gates, at_once=AT_ONCE)
 
 
 def of(records, item):

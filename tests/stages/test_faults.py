@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from stage_places import HONEST, PROBLEM, Place
+from evaluators import evaluators
+from stage_places import HONEST, PROBLEM, Place, within
 
 from kbverified.lease import visible_gpus
 
@@ -232,37 +233,40 @@ class ModelNew(nn.Module):
 """
 
 
-def test_a_killed_judge_leaves_nothing_behind(place, passed, tmp_path):
+@pytest.mark.parametrize("evaluator", ["off", "on"])
+def test_a_killed_command_leaves_nothing_behind(place, passed, tmp_path, evaluator, evaluator_folder):
     """No record, no worker, no lease: the next run has it all to itself."""
     item = place.item(WAITS, 60)
     assert place.gate(item)["verdict"] == "pass"
     words = [sys.executable, "-m", "kbverified", *place.words("time-fp32", item), *place.bench.options]
     words += ["--timeout-s", "500"]
     leases = tmp_path / "leases"
-    environment = {**place.bench.environment, "KBV_LEASE_DIR": str(leases)}
-    judge = subprocess.Popen(words, env=environment, cwd=place.folder, stderr=subprocess.DEVNULL)
+    # The lease folder is in the environment: an evaluator is this test's own.
+    changes = {"KBV_LEASE_DIR": str(leases), "KBV_EVALUATOR": evaluator}
+    others = set(evaluators(evaluator_folder))
+    command = subprocess.Popen(
+        words, env={**place.bench.environment, **changes}, cwd=place.folder, stderr=subprocess.DEVNULL
+    )
     try:
         assert within(60, lambda: held(leases))
         time.sleep(1.0)  # the worker waits in its launch, or is about to
-        family = descendants(judge.pid)
-        assert len(family) >= 2, "the judge has no workers"
+        warm = set(evaluators(evaluator_folder)) - others
+        assert len(warm) == (evaluator == "on")
+        family = set(descendants(*warm) if warm else descendants(command.pid))
+        assert len(family) >= 4, "there should be a launcher and a worker for each side"
+        assert not [pid for pid in warm if leases_held_by(pid, leases)], "the evaluator has a lease"
+        assert [pid for pid in (family | {command.pid}) if leases_held_by(pid, leases)], "nobody is seen to have one"
     finally:
-        judge.send_signal(signal.SIGKILL)
-        judge.wait()
-    assert not held(leases)
+        command.send_signal(signal.SIGKILL)
+        command.wait()
+    # A forked judge is killed by the evaluator, when that sees its client go.
+    assert within(5.0 if warm else 0.0, lambda: not held(leases))
     assert within(30, lambda: not any(alive(pid) for pid in family))
+    assert all(alive(pid) for pid in warm)
     assert not place.has_record("time-fp32", item)
-    assert place.stage("time-fp32", passed, KBV_LEASE_DIR=str(leases)).returncode == 0
+    assert place.stage("time-fp32", passed, **changes).returncode == 0
+    assert set(evaluators(evaluator_folder)) - others == warm
     assert place.record("time-fp32", passed)["verdict"] == "pass"
-
-
-def within(limit_s: float, condition) -> bool:
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def held(leases: Path) -> bool:
@@ -277,8 +281,19 @@ def held(leases: Path) -> bool:
     return False
 
 
-def descendants(pid: int) -> list[int]:
-    """Every process below one, as /proc tells."""
+def leases_held_by(pid: int, leases: Path) -> list[str]:
+    """Lock files of leases that a process has open."""
+    found = []
+    for link in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            found.append(os.readlink(link))
+        except OSError:  # closed by now
+            continue
+    return [place for place in found if place.startswith(str(leases))]
+
+
+def descendants(*pids: int) -> list[int]:
+    """Every process below some, as /proc tells."""
     parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -286,7 +301,7 @@ def descendants(pid: int) -> list[int]:
         except OSError:
             continue
         parents.setdefault(int(words[1]), []).append(int(stat.parent.name))
-    found, waiting = [], [pid]
+    found, waiting = [], list(pids)
     while waiting:
         below = parents.get(waiting.pop(), [])
         found += below

@@ -72,8 +72,12 @@ class Tree:
     path: Path
 
     def snakemake(self, *arguments: str, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+        return self.run(self.environment(**environment), *arguments, check=check)
+
+    def run(self, environment: dict[str, str], *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Like ``snakemake``, with this for its whole environment."""
         done = subprocess.run(
-            self.command(*arguments), cwd=self.path, env=self.environment(**environment), text=True, check=False,
+            self.command(*arguments), cwd=self.path, env=environment, text=True, check=False,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
         )  # fmt: skip
         if check and done.returncode:

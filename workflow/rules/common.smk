@@ -72,6 +72,9 @@ AGGREGATION = {
 if workflow.is_main_process:
     run_lock.hold(Path(".snakemake"))
 
+# In the environment of the jobs and in no param: a stage writes the same record with it and without.
+os.environ.setdefault("KBV_EVALUATOR", "on" if SETTINGS.evaluator else "off")
+
 # Rules write ``kbverified stage ...``: this very interpreter, and the job's process is Python itself and no shell.
 # A prefix replaces Snakemake's own, strict mode included.
 shell.prefix(f'set -euo pipefail; kbverified() {{{{ exec {shlex.quote(sys.executable)} -m kbverified "$@"; }}}}; ')

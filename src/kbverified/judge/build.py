@@ -5,7 +5,6 @@ The candidate's code and its compilers run in a worker's sandbox: compiler flags
 
 from __future__ import annotations
 
-import resource
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,11 @@ from kbverified.sandbox import reclaim
 
 _ASKS_FOR_EXTENSION = ("cpp_extension", "load_inline")
 _BUILDS_AT_FIRST_LAUNCH = ("triton", "torch.compile", "cutlass", "cute", "tilelang", "cupy", "numba")
+
+
+def asks_for_extension(source: bytes) -> bool:
+    """Whether a source asks for an extension: for one that does not, no worker is started."""
+    return any(word.encode() in source for word in _ASKS_FOR_EXTENSION)
 
 
 def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) -> dict[str, Any]:
@@ -37,15 +41,12 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
     later = [word for word in _BUILDS_AT_FIRST_LAUNCH if word in text]
     if later:
         fields["deferred"] = f"{later[0]} builds at the first launch, in the gate"
-    if not any(word in text for word in _ASKS_FOR_EXTENSION):
+    if not asks_for_extension(source):
         return fields
     tools.require_compiler()
     header = precompiled.precompiled_header(settings.build_root, tools, precompiled.guess_flags(text))
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with directories.locked(build):
         fields.update(_build(candidate, audit, settings, build, header))
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    fields["cpu_seconds"] = round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
     return fields
 
 
@@ -79,7 +80,9 @@ def _build(
     if outcome.get("verdict") == "compile_error" and directories.disk_is_full(build):
         raise InfrastructureFault(f"a build failed and the disk of {build} is full: free some of it and run again")
     builds = _builds(party.builds)
-    return {**outcome, "builds": builds, "output_tail": party.worker.output_tail()}
+    ended = party.worker.poll()
+    cpu_s = None if ended is None or ended.cpu_s is None else round(ended.cpu_s, 2)
+    return {**outcome, "builds": builds, "cpu_seconds": cpu_s, "output_tail": party.worker.output_tail()}
 
 
 def _judge(reply: dict[str, Any]) -> dict[str, Any]:

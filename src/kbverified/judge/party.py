@@ -23,6 +23,7 @@ from kbverified.sandbox import (
     SandboxError,
     SpawnRequest,
     Worker,
+    import_path,
     nvidia_nodes,
     spawn,
 )
@@ -180,6 +181,7 @@ def start_process(
         limits=Limits(),
         devices=tuple(nvidia_nodes()) if settings.device == "cuda" and sees_device else (),
         name=name,
+        forkable=True,
     )
     try:
         worker = spawn(request)
@@ -198,8 +200,7 @@ def _environment(settings: Settings, build: Path | None, writable: bool) -> dict
     cache = build if build is not None and writable else PRIVATE_CACHE
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "/usr/bin:/bin")]),
-        # Not this process's working directory, which ``python -m`` puts there: a checkout is no place for modules.
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p and p != os.getcwd() and Path(p).is_dir()),
+        "PYTHONPATH": import_path(),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         "TORCH_EXTENSIONS_DIR": str(cache / "torch"),

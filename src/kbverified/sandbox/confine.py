@@ -1,4 +1,7 @@
-"""From a fork of the launcher to the worker: the steps, in the only order that works, and the exec at their end."""
+"""From a fork of the launcher to the worker: the steps, in the only order that works, and the exec at their end.
+
+A worker that is forked from a warm process goes through the same steps and ends in ForkedWorker instead of an exec.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,22 @@ _OF_THE_REQUEST = ("affinity", "ownership of writable paths", "limits", "exec")
 Step = tuple[str, Callable[[], None]]
 
 
+class ForkedWorker(BaseException):
+    """This process is confined and is to run the plan's program, once nothing of the launcher is on its stack.
+
+    No Exception, so that nothing on the way up takes it for a failure.
+    """
+
+    def __init__(self, argv: list[str], env: dict[str, str]) -> None:
+        super().__init__()
+        self.argv = argv
+        self.env = env
+
+
 def become_worker(plan: Plan, identity: Identity | None, status_fd: int, launcher_pid: int) -> None:
     """Confine this process and execute the worker. Does not return; a failure is written to ``status_fd``.
 
-    One line: step, "unavailable" or "request", text; tab-separated.
+    One line: step, "unavailable" or "request", text; tab-separated. Raises ForkedWorker where the plan says forked.
     """
     step = "descriptors"
     try:
@@ -31,13 +46,17 @@ def become_worker(plan: Plan, identity: Identity | None, status_fd: int, launche
             step = name
             action()
         step = "exec"
+        if plan.forked:
+            os.close(status_fd)  # as an exec would: the launcher takes it for the start
+            raise ForkedWorker(plan.argv, plan.env)
         os.execve(plan.argv[0], plan.argv, plan.env)
+    except ForkedWorker:
+        raise
     except Refused as refusal:
         _report(status_fd, refusal.step, refusal.unavailable, refusal.text)
     except BaseException as error:  # whatever it is, the judge learns it and this process ends
         _report(status_fd, step, step not in _OF_THE_REQUEST, f"{type(error).__name__}: {error}")
-    finally:
-        os._exit(127)
+    os._exit(127)
 
 
 def _steps(plan: Plan, identity: Identity | None, launcher_pid: int) -> list[Step]:
@@ -58,6 +77,8 @@ def _steps(plan: Plan, identity: Identity | None, launcher_pid: int) -> list[Ste
         steps.append(("uid", lambda: _become(identity.worker)))
     if plan.mechanism != "bare":
         steps.append(("capabilities", linux.drop_capabilities))
+    if plan.forked:
+        steps.append(("dumpable", linux.show_memory))
     steps += [
         ("access", lambda: _check_access(plan)),
         ("parent", lambda: _die_with(launcher_pid)),

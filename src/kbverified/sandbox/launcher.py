@@ -1,5 +1,7 @@
 """The launcher: a small trusted process beside every worker, executed afresh as ``python -I -S launcher.py``.
 
+Where the judge has a warm process, the launcher is forked from that (forked.py) and runs the same ``main``.
+
 It starts the worker and stays as its parent. It ends the worker's whole family when the worker's first process
 has ended, when the judge says so, or when the judge has died by whatever cause; and then itself. Its standard
 input is a socket to the judge: a plan comes in, one line when the worker has started (or not), one when all is over.
@@ -10,8 +12,9 @@ from __future__ import annotations
 import os
 import sys
 
-# -I and -S leave neither this package nor any site folder on the path: nothing but the standard library runs here.
-sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+if __name__ == "__main__":
+    # -I and -S leave neither this package nor any site folder on the path: nothing but the standard library runs here.
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 import json
 import resource

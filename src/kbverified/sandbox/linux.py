@@ -123,6 +123,11 @@ def hide_memory() -> None:
     prctl(_PR_SET_DUMPABLE, 0, what="PR_SET_DUMPABLE")
 
 
+def show_memory() -> None:
+    """Undo what a change of uid did: /proc/self is the process's own again. An exec does the same."""
+    prctl(_PR_SET_DUMPABLE, 1, what="PR_SET_DUMPABLE")
+
+
 def forbid_new_privileges() -> None:
     prctl(_PR_SET_NO_NEW_PRIVS, 1, what="PR_SET_NO_NEW_PRIVS")
 

@@ -64,6 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
     # inheritance
     Operation("inherited_variable", "find one of the judge's environment variables in its own", _ALWAYS),
     Operation("inherited_descriptor", "find an open file of the judge's among its descriptors", _ALWAYS),
+    Operation("inherited_memory", "find what the judge holds in its own memory", _ALWAYS),
     Operation("supplementary_groups", "have supplementary groups", (_D, "depends", "depends", "depends")),
     # privileges
     Operation("new_namespace", "make a user namespace", _DEPENDS),

@@ -29,6 +29,8 @@ class Plan:
     core: int
     address_space_bytes: int | None
     temporary_bytes: int
+    forked: bool
+    """The launcher was forked from a warm process, and so is the worker: ``argv`` is run without an exec."""
     scratch: str | None
     """Stands for /tmp where the worker has no mounts of its own. The launcher removes it at the end."""
 

@@ -88,6 +88,9 @@ class SpawnRequest:
     name: str = "worker"
     pid_namespace: bool = True
     """Level full only: a PID namespace of its own. Without one the family is hidden, and killed, by its uid."""
+    forkable: bool = False
+    """``argv`` is a Python program (``python -P -m module`` or ``python script``) that may as well be forked from a
+    warm process, where this judge has one: see forked.py."""
     mechanism: Mechanism | None = None
     """Only this way of reaching the level: for tests and for diagnosis."""
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kbverified.sandbox import view
+from kbverified.sandbox import forked, view
 from kbverified.sandbox.channel import FD_VARIABLE, Channel
 from kbverified.sandbox.confine import CHANNEL_FD
 from kbverified.sandbox.plan import Plan, Refused
@@ -80,6 +80,7 @@ def _ways(request: SpawnRequest) -> list[Mechanism]:
 
 def _launch(request: SpawnRequest, mechanism: Mechanism, seen: view.View) -> Worker:
     """Run the launcher for one mechanism. Raises Refused, SandboxError."""
+    warm = forked.source() if request.forkable else None
     own_mounts = mechanism in ("root-namespaces", "user-namespaces")
     scratch = None if own_mounts else tempfile.mkdtemp(prefix="kbverified-worker-")
     control, launcher_control = socket.socketpair()
@@ -92,21 +93,16 @@ def _launch(request: SpawnRequest, mechanism: Mechanism, seen: view.View) -> Wor
         if scratch is not None:
             on_failure.callback(shutil.rmtree, scratch, ignore_errors=True)
         try:
-            # -I: no variables, no user's site folder; -S: no site folder at all. The launcher is trusted and stays so.
-            launcher = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_LAUNCHER)],
-                stdin=launcher_control.fileno(),
-                stdout=output_write,
-                stderr=output_write,
-                pass_fds=(theirs.fileno(),),
-                # Where the interpreter itself needs it (modules on clusters); a worker gets what env says.
-                env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
-                cwd="/",
-                start_new_session=True,
-            )
+            launcher: subprocess.Popen[bytes] | forked.ForkedLauncher
+            if warm is not None:
+                launcher = warm.fork_launcher(launcher_control.fileno(), output_write, theirs.fileno())
+                on_failure.callback(launcher.close)
+            else:
+                launcher = _execute_launcher(launcher_control.fileno(), output_write, theirs.fileno())
             on_failure.callback(launcher.wait)
             on_failure.callback(launcher.kill)
-            plan = _plan(request, mechanism, seen, theirs.fileno(), scratch)
+            channel_fd = CHANNEL_FD if warm is not None else theirs.fileno()
+            plan = _plan(request, mechanism, seen, channel_fd, scratch, warm is not None)
         finally:
             launcher_control.close()
             theirs.close()
@@ -132,8 +128,28 @@ def _launch(request: SpawnRequest, mechanism: Mechanism, seen: view.View) -> Wor
     )
 
 
-def _plan(request: SpawnRequest, mechanism: Mechanism, seen: view.View, channel_fd: int, scratch: str | None) -> Plan:
+def _execute_launcher(control: int, output: int, channel: int) -> subprocess.Popen[bytes]:
+    # -I: no variables, no user's site folder; -S: no site folder at all. The launcher is trusted and stays so.
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(_LAUNCHER)],
+        stdin=control,
+        stdout=output,
+        stderr=output,
+        pass_fds=(channel,),
+        # Where the interpreter itself needs it (modules on clusters); a worker gets what env says.
+        env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def _plan(
+    request: SpawnRequest, mechanism: Mechanism, seen: view.View, channel_fd: int, scratch: str | None, warm: bool
+) -> Plan:
     limits = request.limits
+    cores = request.cores
+    if cores is None and warm:  # a launcher of this process's own would have them from it
+        cores = frozenset(os.sched_getaffinity(0))
     # In a user namespace /proc can only be mounted for a PID namespace of its own.
     pid_namespace = mechanism == "user-namespaces" or (mechanism == "root-namespaces" and request.pid_namespace)
     return Plan(
@@ -146,7 +162,7 @@ def _plan(request: SpawnRequest, mechanism: Mechanism, seen: view.View, channel_
         write=seen.write,
         devices=seen.devices,
         links=seen.links,
-        cores=sorted(request.cores) if request.cores is not None else None,
+        cores=sorted(cores) if cores is not None else None,
         pid_namespace=pid_namespace,
         cpu_s=limits.cpu_s,
         file_size_bytes=limits.file_size_bytes,
@@ -155,6 +171,7 @@ def _plan(request: SpawnRequest, mechanism: Mechanism, seen: view.View, channel_
         core=limits.core,
         address_space_bytes=limits.address_space_bytes,
         temporary_bytes=limits.temporary_bytes,
+        forked=warm,
         scratch=scratch,
     )
 

@@ -75,6 +75,14 @@ def interpreter_paths() -> list[str]:
     return [path for path in _existing(dict.fromkeys(paths)) if path not in _NEVER]
 
 
+def import_path() -> str:
+    """PYTHONPATH for a process that is to import what this one can.
+
+    Not this process's working directory, which ``python -m`` puts there: a checkout is no place for modules.
+    """
+    return os.pathsep.join(path for path in sys.path if path and path != os.getcwd() and os.path.isdir(path))
+
+
 def nvidia_nodes() -> tuple[str, ...]:
     """The NVIDIA device nodes of this machine, for SpawnRequest.devices; empty without a driver.
 

@@ -15,6 +15,7 @@ import time
 
 from kbverified.sandbox import family
 from kbverified.sandbox.channel import Channel
+from kbverified.sandbox.forked import ForkedLauncher
 from kbverified.sandbox.output import OutputDrain
 from kbverified.sandbox.request import LEVEL_OF, ExitStatus, Level, Mechanism, SandboxError
 
@@ -35,7 +36,7 @@ class Worker:
         pid: int,
         uid: int,
         channel: Channel,
-        launcher: subprocess.Popen[bytes],
+        launcher: subprocess.Popen[bytes] | ForkedLauncher,
         control: socket.socket,
         output_fd: int,
         output_limit_bytes: int,
@@ -149,7 +150,8 @@ class Worker:
         self._finish(None, None, None)
 
     def _finish(self, code: int | None, cpu_s: float | None, max_rss_bytes: int | None) -> None:
-        self._launcher.wait()
+        if not isinstance(self._launcher, ForkedLauncher):  # that is another process's to wait for
+            self._launcher.wait()
         self._drain.join(_DRAIN_S)
         if code is None:  # nobody reaped it: it was killed
             code = -signal.SIGKILL
@@ -167,6 +169,8 @@ class Worker:
         finally:
             self.channel.close()
             self._control.close()
+            if isinstance(self._launcher, ForkedLauncher):
+                self._launcher.close()
 
     def __enter__(self) -> Worker:
         return self

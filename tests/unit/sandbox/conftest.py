@@ -22,8 +22,9 @@ def stage():
     package.mkdir(parents=True)
     for name in ("__init__.py", "protocol.py"):
         shutil.copy(SOURCES / name, package)
-    shutil.copytree(SOURCES / "sandbox", package / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("judge.py", "probes.py"):
+    for name in ("sandbox", "evaluator"):
+        shutil.copytree(SOURCES / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("judge.py", "probes.py", "warm.py"):
         shutil.copy(HERE / name, folder)
     # A set-user-ID copy of id, where the tests can make one.
     shutil.copy("/usr/bin/id", folder / "id")

@@ -6,6 +6,7 @@ Executed as ``python judge.py COMMAND < request.json``; prints one JSON object. 
 import ctypes
 import json
 import os
+import secrets
 import shutil
 import socket
 import sys
@@ -14,12 +15,14 @@ import threading
 import time
 from pathlib import Path
 
+import warm
 from probes import mapped, succeeded
 
 from kbverified.sandbox import (
     Limits,
     SandboxUnavailable,
     SpawnRequest,
+    import_path,
     linux,
     nvidia_nodes,
     reachable_level,
@@ -36,7 +39,8 @@ LIMITS = Limits(cpu_s=60, file_size_bytes=1 << 20, processes=60, address_space_b
 
 def request(task, probe, **changes):
     settings = {
-        "argv": [sys.executable, str(PROBES), *probe],
+        "argv": [sys.executable, "-P", str(PROBES), *probe],
+        "forkable": "argv" not in changes,
         "level": task["level"],
         "mechanism": task["mechanism"],
         "pid_namespace": task["pid_namespace"],
@@ -85,6 +89,9 @@ def rows(task):
     return results
 
 
+SECRET = secrets.token_hex(20)  # in this process's memory before a worker is started
+os.environ["SECRET"] = SECRET
+
 KEPT = []  # listeners and such, for the life of this process
 
 
@@ -131,6 +138,9 @@ def make_targets(task, base):
         "shm_id": shm_id,
         "variables": [name for name in os.environ if name not in ("PATH", "LANG", "HOME", "TMPDIR", "USER", "LOGNAME")],
         "setuid_program": task["setuid_program"],
+        # Searched for in the worker's memory; so that the searching does not bring it there, it comes reversed.
+        "secret_reversed": SECRET[::-1],
+        "control_reversed": secrets.token_hex(20),
         "processes": LIMITS.processes,
         "address_space": LIMITS.address_space_bytes,
         "file_size": LIMITS.file_size_bytes,
@@ -253,6 +263,8 @@ def cuda_buffer(task):
 
 def facts(task):
     changes = {"cores": frozenset(task["cores"])} if "cores" in task else {}
+    if task.get("import_path"):  # as the judges of candidates give it to their workers
+        changes["env"] = {"PROBE": "{}", "PYTHONPATH": import_path()}
     with spawn(request(task, ["facts"], **changes)) as worker:
         assert finish(worker).ok, worker.output_tail()
         return json.loads(worker.output_tail())
@@ -277,6 +289,8 @@ def handicapped(task):
 
 if __name__ == "__main__":
     task = json.load(sys.stdin)
+    if task.get("forked"):
+        warm.start(*(["torch"] if sys.argv[1].startswith("cuda") else []))
     try:
         answer = globals()[sys.argv[1]](task)
     except SandboxUnavailable as error:

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -180,8 +181,47 @@ def attach_shared_memory():
 
 
 def inherited_variable():
-    leaked = sorted(set(os.environ) & set(FACTS["variables"]))
+    with open("/proc/self/environ", "rb") as file:  # what it was executed with, or what it was forked from
+        at_first = {entry.partition(b"=")[0].decode() for entry in file.read().split(b"\0") if entry}
+    at_first.discard("PYTHONPATH")  # a warm process has one of its own
+    leaked = sorted((set(os.environ) | at_first) & set(FACTS["variables"]))
     return found(leaked)
+
+
+def inherited_memory():
+    """Look through all of this process's memory for a text that the judge has, and for one that is there."""
+    pattern = {name: as_pattern(FACTS[f"{name}_reversed"][::-1]) for name in ("secret", "control")}
+    FACTS["control"] = FACTS["control_reversed"][::-1]
+    seen = {name: 0 for name in pattern}
+    try:
+        for content in readable_memory():
+            for name in pattern:
+                seen[name] += len(pattern[name].findall(content))
+    except OSError as error:  # that would be no answer
+        raise AssertionError(f"it cannot look into its own memory: {error}") from None
+    assert seen["control"], "the search does not find what is there"
+    return found(["secret"] * seen["secret"])
+
+
+def as_pattern(text):
+    """Matches the text without having it anywhere in memory."""
+    return re.compile("".join(f"[{letter}]" for letter in text).encode())
+
+
+def readable_memory():
+    with open("/proc/self/maps") as file:
+        areas = [line.split() for line in file]
+    with open("/proc/self/mem", "rb", buffering=0) as memory:
+        for area in areas:
+            start, end = (int(address, 16) for address in area[0].split("-"))
+            if not area[1].startswith("r") or "[v" in area[-1]:
+                continue
+            try:
+                memory.seek(start)
+                content = memory.read(end - start)
+            except (OSError, OverflowError):
+                continue
+            yield content
 
 
 def inherited_descriptor():
@@ -292,10 +332,47 @@ def facts():
         "uid": os.getuid(),
         "environment": dict(os.environ),
         "cores": sorted(os.sched_getaffinity(0)),
-        "limits": {n: resource.getrlimit(getattr(resource, n)) for n in ("RLIMIT_CPU", "RLIMIT_CORE")},
+        "limits": {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")},
+        "status": status(),
+        "own_session": os.getsid(0) == os.getpid() == os.getpgrp(),
+        "descriptors": [fd for fd in range(4096) if is_open(fd)],
+        "umask": os.umask(0),
+        "working_directory": os.getcwd(),
+        "oom_score_adj": open("/proc/self/oom_score_adj").read(),
+        "python": [list(sys.flags), sys.argv, sys.orig_argv, sys.path, sys.executable, sys.dont_write_bytecode],
+        "main": [sys.modules["__main__"].__dict__.get("__file__"), __name__],
+        "handlers": {
+            s.name: repr(signal.getsignal(s)) for s in signal.valid_signals() if isinstance(s, signal.Signals)
+        },
+        "frames": frames(),
         "root": listing("/"),
         "pids": [name for name in listing("/proc") or () if name.isdigit()],
     }
+
+
+def status():
+    """What the kernel says of this process, as far as it does not count."""
+    names = ("Groups", "Threads", "NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb",
+             "SigBlk", "SigIgn", "SigCgt", "ShdPnd", "CoreDumping", "TracerPid")  # fmt: skip
+    with open("/proc/self/status") as file:
+        return {line.partition(":")[0]: line.split()[1:] for line in file if line.startswith(names)}
+
+
+def is_open(fd):
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def frames():
+    """Names of the functions that are being executed, and of what they hold."""
+    found, frame = [], sys._getframe(1)
+    while frame is not None:
+        found.append([frame.f_code.co_name, sorted(frame.f_locals) if frame.f_code.co_name != "<module>" else []])
+        frame = frame.f_back
+    return found
 
 
 def listing(path):

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 NOBODY = 65534
@@ -15,19 +15,24 @@ NOBODY = 65534
 
 @dataclass(frozen=True)
 class Way:
-    """One mechanism, and as whom the judge runs: root, or whoever runs the tests (nobody, where that is root)."""
+    """One mechanism, and as whom the judge runs: root, or whoever runs the tests (nobody, where that is root).
+
+    ``forked``: its workers are forked from a warm process instead of executed.
+    """
 
     level: str
     mechanism: str
     as_root: bool
     pid_namespace: bool = True
+    forked: bool = False
 
     def __str__(self) -> str:
         without = "-without-pid-namespace" if not self.pid_namespace else ""
-        return f"{self.mechanism}{without}{'-as-root' if self.as_root and self.level != 'full' else ''}"
+        as_root = "-as-root" if self.as_root and self.level != "full" else ""
+        return f"{self.mechanism}{without}{as_root}{'-forked' if self.forked else ''}"
 
 
-WAYS = (
+EXECUTED = (
     Way("full", "root-namespaces", True),
     Way("full", "root-namespaces", True, pid_namespace=False),
     Way("user", "user-namespaces", False),
@@ -35,6 +40,7 @@ WAYS = (
     Way("user", "landlock", True),
     Way("none", "bare", False),
 )
+WAYS = (*EXECUTED, *(replace(way, forked=True) for way in EXECUTED))
 
 
 class Judge:
@@ -66,6 +72,7 @@ class Judge:
             "level": self.way.level,
             "mechanism": self.way.mechanism,
             "pid_namespace": self.way.pid_namespace,
+            "forked": self.way.forked,
             "base": str(self.base),
             "setuid_program": str(self._stage / "id"),
             **task,

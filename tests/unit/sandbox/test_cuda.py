@@ -7,19 +7,9 @@ import os
 import shutil
 
 import pytest
-from sandbox_ways import Judge, Way, python_for
+from sandbox_ways import WAYS, Judge, Way, python_for
 
 from kbverified.sandbox import nvidia_nodes
-
-WAYS = (
-    Way("full", "root-namespaces", True),
-    Way("full", "root-namespaces", True, pid_namespace=False),
-    Way("user", "user-namespaces", False),
-    Way("user", "landlock", False),
-    Way("user", "landlock", True),
-    Way("none", "bare", False),
-)
-
 
 pytestmark = [
     pytest.mark.skipif(not nvidia_nodes(), reason="no NVIDIA device nodes on this machine"),

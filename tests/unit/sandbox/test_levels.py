@@ -103,3 +103,37 @@ def test_only_the_view_is_there(judge) -> None:
         assert 1 <= len(seen["pids"]) <= 2
     elif judge.way.mechanism == "landlock":
         assert seen["root"] is None and seen["pids"] == []
+
+
+@pytest.fixture
+def forked_judge(judge):
+    if not judge.way.forked:
+        pytest.skip("only forked workers are compared")
+    return judge
+
+
+def test_a_forked_worker_is_what_an_executed_one_is(forked_judge) -> None:
+    """Privileges, limits, signals, descriptors, environment, interpreter: whatever a process can see of itself."""
+    found = {forked: forked_judge.run("facts", forked=forked, import_path=True) for forked in (True, False)}
+    for facts in found.values():
+        for own in ("uid", "frames", "pids"):  # chosen for each worker; and see below
+            del facts[own]
+        # A scratch folder has a random name, where there is one; Python itself sets LC_CTYPE in the C locale.
+        home = facts["environment"]["HOME"]
+        assert facts["working_directory"] == home == facts["environment"]["TMPDIR"]
+        facts["environment"].pop("LC_CTYPE", None)
+        facts |= {"environment": {**facts["environment"], "HOME": "", "TMPDIR": ""}, "working_directory": ""}
+        if forked_judge.way.mechanism in ("landlock", "bare"):  # there it counts whatever else this user runs
+            del facts["limits"]["RLIMIT_NPROC"]
+    assert found[True] == found[False]
+
+
+def test_nothing_of_the_launcher_is_on_the_stack(forked_judge) -> None:
+    """The warm process's loop, the launcher and its plan have been left when the program starts."""
+    frames = forked_judge.run("facts")["frames"]
+    ours = [frame for frame in frames if frame[0] != "<module>" and not frame[0].startswith("_run")]
+    assert [name for name, _ in ours] == ["facts", "run_path", "run_program", "run_launcher", "main"]
+    held = dict(map(tuple, ((name, tuple(local)) for name, local in ours)))
+    assert held["run_program"] == ("argv", "env", "runpy", "words")
+    assert held["run_launcher"] == ("ForkedWorker", "argv", "env", "launcher")
+    assert held["main"] == ("line", "role")

@@ -10,16 +10,39 @@ import time
 from pathlib import Path
 
 import pytest
+import warm
 
 import kbverified
-from kbverified.sandbox import ChannelClosed, Limits, SandboxError, SpawnRequest, reachable_level, reclaim, spawn
+from kbverified.sandbox import (
+    ChannelClosed,
+    Limits,
+    SandboxError,
+    SpawnRequest,
+    forked,
+    reachable_level,
+    reclaim,
+    spawn,
+)
 
 SOURCES = str(Path(kbverified.__file__).parents[1])  # a worker knows only what its environment says
 BOOT = "from kbverified.sandbox import Channel; channel = Channel.from_environment(); "
 
 
+@pytest.fixture(params=["executed", "forked"], scope="module", autouse=True)
+def origin(request):
+    """Where launchers and workers come from."""
+    if request.param == "executed":
+        yield request.param
+        return
+    process = warm.start()
+    yield request.param
+    forked.use(None)
+    assert process.wait(20) == 0
+
+
 def start(code: str, level: str = "auto", **settings):
-    return spawn(SpawnRequest([sys.executable, "-c", code], level, env={"PYTHONPATH": SOURCES}, **settings))  # type: ignore[arg-type]
+    settings = {"env": {"PYTHONPATH": SOURCES}, "forkable": True, **settings}
+    return spawn(SpawnRequest([sys.executable, "-c", code], level, **settings))  # type: ignore[arg-type]
 
 
 @pytest.fixture(params=["auto", "none"])
@@ -141,7 +164,7 @@ def test_writable_folder_and_reclaim(level, tmp_path) -> None:
         "os.mkfifo('pipe'); os.chmod('before', 0)"
     )
     argv = [sys.executable, "-c", code, str(folder)]
-    with spawn(SpawnRequest(argv, level, writable=(folder,))) as worker:  # type: ignore[arg-type]
+    with spawn(SpawnRequest(argv, level, writable=(folder,), forkable=True)) as worker:  # type: ignore[arg-type]
         status = worker.wait(20)
         assert status is not None and status.ok, worker.output_tail()
     assert reclaim(folder) == [str(folder / "pipe")]
@@ -195,7 +218,7 @@ def test_limits_are_the_callers(level) -> None:
     ids=lambda value: str(value)[:40],
 )
 def test_a_bad_request_is_named_and_never_weakens(change, message) -> None:
-    settings = {"argv": [sys.executable, "-c", ""], "level": "auto", **change}
+    settings = {"argv": [sys.executable, "-c", ""], "level": "auto", "forkable": True, **change}
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(SandboxError, match=message):
         spawn(SpawnRequest(**settings))
