@@ -132,7 +132,7 @@ def acquire(
     gpus: list[Gpu | None] = [None] if kind == "cpu" else list(visible_gpus())
     places = list(range(len(gpus)))
     if same_for is not None:
-        places = [int(_digest([same_for]), 16) % len(gpus)]
+        places = [chosen_place(same_for, len(gpus))]
     folder = lease_directory()
     _make_folder(folder)
     names = [gpu.uuid if gpu else f"cpu-{os.getuid()}" for gpu in gpus]
@@ -151,6 +151,11 @@ def acquire(
             _pause(deadline, kind, folder)
     finally:
         os.close(queue)
+
+
+def chosen_place(same_for: str, count: int) -> int:
+    """Which of ``count`` devices those get who name the same ``same_for``."""
+    return int(_digest([same_for]), 16) % count
 
 
 def _join_queue(path: Path, kind: str, waiting: Callable[[str], None] | None) -> int:

@@ -99,6 +99,8 @@ class Provenance(Record):
     """How long the stage waited for a device after everything else was ready. None: no device was asked for."""
     device_hold_s: float | None = Field(default=None, ge=0)
     """How long it kept every other job off the device."""
+    device_hold_parts_s: dict[str, float] | None = None
+    """What that time went into, part by part in order; what no part names is not in it."""
 
 
 class Generation(Record):

@@ -169,10 +169,13 @@ def _run(
                 reclaim(folder)
     device = job.device.info() if job.device is not None else None
     level = job.parties[0].level if job.parties else None
-    return fields, {"device": device, "sandbox": level, "mode": mode, **lease_times(job.held)}
+    where = {"device": device, "sandbox": level, "mode": mode, **lease_times(job.held)}
+    if "device_hold_s" in where:
+        where["device_hold_parts_s"] = job.hold_parts_s
+    return fields, where
 
 
-def lease_times(held: Lease | None) -> dict[str, float]:
+def lease_times(held: Lease | None) -> dict[str, Any]:
     """How long a stage waited for its device and held it (seconds), as provenance; nothing where it kept nobody off."""
     if held is None or not held.exclusive:
         return {}

@@ -4,8 +4,8 @@ It answers the judge's messages one by one. Everything it says is a claim: the c
 change any of it. So it holds no seed of any input, no reference output and no verdict; it gets buffers that belong
 to the judge, and what it reports is checked there.
 
-Messages (JSON objects, one reply each): start, buffers, forward, time, settle, memory, flags, exit. A failure of the
-candidate is a reply with ``failure`` (a verdict) and ``detail``.
+Messages (JSON objects, one reply each): construct, open, start, buffers, forward, time, settle, memory, flags, exit. A
+failure of the candidate is a reply with ``failure`` (a verdict) and ``detail``.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ class Bootstrap:
         self.channel = channel
         self.device: Any = None
         self.model: Any = None
+        self.constructed: Any = None
+        """A model that waits for a device: the baseline's, whose constructor is trusted and needs none."""
         self.hooks: Any = None
         self.builds: list[dict[str, Any]] = []
         self.dtype = "fp32"
@@ -62,8 +64,6 @@ class Bootstrap:
         # Everything that a launch will need is imported now, before a device is held for it.
         del affinity, codec, distributions, layout, precision
         prepare(os.environ.pop("KBV_DEVICE"))
-        for name in UNTOUCHED_DRIVER:  # it was for the imports: candidates get torch as it is
-            os.environ.pop(name, None)
         torch.set_grad_enabled(False)
         self.channel.send({"ready": os.getpid()})
         while True:
@@ -81,37 +81,68 @@ class Bootstrap:
             return {"failure": failure.verdict, "detail": detail, "builds": self.builds}
 
     # --- start ----------------------------------------------------------------------------------------------
-    def do_start(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Open the device, load the source, construct the model from the weight seed."""
+    def do_construct(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Load the source and construct the model before a device is held for it."""
+        self._install_hooks(message)
+        self.constructed = self._construct(message)
+        return {"ok": True}
+
+    def do_open(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Open the device, on its cores. No code of a candidate runs."""
+        from kbverified.devices import open_device
+
+        self._settle_in(message)
+        self.device = open_device(message["device"])
+        return {"ok": True}
+
+    def _settle_in(self, message: dict[str, Any]) -> None:
+        """Environment, cores and threads as the judge wants them."""
         import torch
 
-        from kbverified import affinity, codec, precision
-        from kbverified.distributions import DTYPES
+        from kbverified import affinity
 
+        for name in UNTOUCHED_DRIVER:  # it was for the time before: candidates get torch as it is
+            os.environ.pop(name, None)
         for name, value in message.get("environment", {}).items():
             os.environ[name] = value
         if message.get("cores"):
             affinity.pin(message["cores"])
         if message.get("threads"):
             torch.set_num_threads(int(message["threads"]))
-        self._install_hooks(message)
-        if message.get("dry_run"):
-            return self._dry_run(message)
-        from kbverified.devices import open_device
 
-        self.device = open_device(message["device"])
+    def do_start(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Open the device, load the source, construct the model from the weight seed, place it."""
+        from kbverified import precision
+        from kbverified.distributions import DTYPES
+
+        if message.get("dry_run"):
+            self._settle_in(message)
+            self._install_hooks(message)
+            return self._dry_run(message)
+        if self.device is None:
+            self.do_open(message, fds)
+        if self.hooks is None:
+            self._install_hooks(message)
         precision.set_mode(message["mode"])
         before = precision.read_flags().model_dump()
-        factory = self._load(message["source"], message["class"])
-        init_inputs = codec.decode(message["init_inputs"], [])
-        torch.manual_seed(message["weight_seed"])
-        model = self._guard("init_error", lambda: factory(*init_inputs))
+        model = self.constructed if self.constructed is not None else self._construct(message)
+        self.constructed = None
         digests = _state_digests(model) if message.get("digests") else []
         self.dtype = message["dtype"]
         dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
         self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
         self.device.synchronize()
         return {"flags": before, "weights": digests, "builds": self.builds}
+
+    def _construct(self, message: dict[str, Any]) -> Any:
+        import torch
+
+        from kbverified import codec
+
+        factory = self._load(message["source"], message["class"])
+        init_inputs = codec.decode(message["init_inputs"], [])
+        torch.manual_seed(message["weight_seed"])
+        return self._guard("init_error", lambda: factory(*init_inputs))
 
     def _install_hooks(self, message: dict[str, Any]) -> None:
         from kbverified.compilation.hooks import Hooks

@@ -34,13 +34,16 @@ def run(job: Job) -> dict[str, Any]:
             started = job.await_model(party)
         except CandidateFailure as failure:
             return _failed(job.blame(failure), party)
+        job.lap("candidate")
         trials: list[TrialResult] = []
         try:
             with job.memory_is_the_candidates():
                 reference.place(device)
+                job.lap("place")
                 failed = _trials(job, party, reference, trials)
         except CandidateFailure as failure:
             failed = failure
+        job.lap("trials")
         flags_after = flags_now(party) if failed is None else None
         if failed is not None:
             failed = job.blame(failed)

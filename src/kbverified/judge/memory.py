@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from kbverified import layout, problems
+from kbverified import layout
 from kbverified.correctness import compare_all
 from kbverified.devices.cpu import reset_resident_peak, resident_bytes, resident_peak_bytes
 from kbverified.distributions import draw
@@ -30,22 +30,26 @@ from kbverified.records import SideMemory
 
 def run(job: Job) -> dict[str, Any]:
     """Measure one candidate and its baseline; returns the fields of the record. Raises InfrastructureFault."""
-    module = problems.load(job.problem)
+    reference = Reference(job.problem, job.settings.dtype)
+    get_inputs = reference.problem.get_inputs
     with job.on_device():
         job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=1))
         fields: dict[str, Any] = {"input_bytes": job.audit.input_bytes, "output_bytes": job.audit.output_bytes}
         try:
             job.await_model(job.baseline)
-            fields["baseline"], _, _ = _side(job, job.baseline, module.get_inputs)
+            fields["baseline"], _, _ = _side(job, job.baseline, get_inputs)
         except CandidateFailure as failure:
             raise InfrastructureFault(f"the baseline failed: {failure}") from failure
         job.baseline.close()
+        job.lap("baseline")
         try:
             job.model(job.party)
             with job.memory_is_the_candidates():
-                fields["candidate"], answers, seed = _side(job, job.party, module.get_inputs)
+                fields["candidate"], answers, seed = _side(job, job.party, get_inputs)
             job.party.close()
-            fields.update(_verdict(job, answers, seed))
+            job.lap("candidate")
+            fields.update(_verdict(job, reference, answers, seed))
+            job.lap("verify")
         except CandidateFailure as failure:
             failure = job.blame(failure)
             fields.update(verdict=failure.verdict, detail=failure.detail)
@@ -70,9 +74,8 @@ def _side(job: Job, party: Party, get_inputs: Any) -> tuple[SideMemory, list[tor
         exchange.close()
 
 
-def _verdict(job: Job, answers: list[torch.Tensor], seed: int) -> dict[str, Any]:
+def _verdict(job: Job, reference: Reference, answers: list[torch.Tensor], seed: int) -> dict[str, Any]:
     """Whether the outputs are the reference's for these inputs, as loosely as those of timed launches."""
-    reference = Reference(job.problem, job.settings.dtype)
     reference.place(job.device)
     expected = layout.leaves(reference.forward(reference.draw(STANDARD_DISTRIBUTION, seed)))
     return loose_verdict(compare_all(answers, expected), "measured")

@@ -50,6 +50,11 @@ def leased(kind: str, measuring: bool = True, same_for: str | None = None) -> It
         yield held
 
 
+def timing_place(candidate: Path, problem: Path) -> str:
+    """What decides on which of several GPUs both timing stages of a candidate run."""
+    return f"{candidate} {problem}"
+
+
 @dataclass
 class Job:
     """One candidate, one problem, one stage."""
@@ -74,6 +79,9 @@ class Job:
     """Every core that this job may use."""
     cores: frozenset[int] | None = None
     """The cores kept for the device that this job holds; None where nothing is reserved."""
+    hold_parts_s: dict[str, float] = field(default_factory=dict)
+    """What the hold of the device went into, part by part."""
+    _lap_start: float = 0.0
 
     def start(self, source: Path, class_name: str, name: str) -> Party:
         """Spawn a worker for a source; the job ends it."""
@@ -88,12 +96,38 @@ class Job:
         if self.stage != "hidden-gate":
             self.baseline = self.start(self.problem, "Model", "baseline")
 
-    def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
-        """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
+    def lap(self, part: str) -> None:
+        """Close a part of the hold: the time since the part before, added under this name."""
+        now = time.monotonic()
+        self.hold_parts_s[part] = round(self.hold_parts_s.get(part, 0.0) + now - self._lap_start, 3)
+        self._lap_start = now
+
+    def post_baseline(self) -> None:
+        """Tell the baseline to construct its model before a device is held: the weights may be gigabytes."""
+        message = start_message(self.baseline, self.settings, self.mode, self.audit.init_inputs, WEIGHT_SEED, None)
+        self.baseline.post({**message, "do": "construct"})
+
+    def _start_message(self, party: Party, weight_seed: int) -> dict[str, Any]:
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
         message = start_message(party, self.settings, self.mode, self.audit.init_inputs, weight_seed, gpu)
-        message["digests"] = digests
         message["cores"] = sorted(self.cores) if self.cores else None
+        return message
+
+    def post_open(self, party: Party) -> None:
+        """Have a worker open the device while others do the same; ``await_open`` waits for it."""
+        party.post({**self._start_message(party, WEIGHT_SEED), "do": "open"})
+
+    def await_open(self, party: Party) -> None:
+        """Raises InfrastructureFault: nothing of a candidate has run yet."""
+        try:
+            party.reply()
+        except CandidateFailure as failure:
+            raise InfrastructureFault(f"the {party.name} could not open the device: {failure}") from failure
+
+    def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
+        """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
+        message = self._start_message(party, weight_seed)
+        message["digests"] = digests
         if party.class_name == "ModelNew":
             message.update(build_directory=str(self.build), build_writable=self.build_writable)
         party.post(message)
@@ -126,23 +160,32 @@ class Job:
         try:
             for party in self.parties:
                 party.wait_ready()
+            if self.baseline is not None:
+                self.post_baseline()
+                self.baseline.reply()
         except CandidateFailure as failure:  # nothing of the candidate has run yet
             raise InfrastructureFault(f"a worker did not start: {failure}") from failure
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
         # The published arm divides a time of one timing stage by one of the other.
-        same_for = f"{self.candidate} {self.problem}" if self.stage.startswith("time-") else None
+        same_for = timing_place(self.candidate, self.problem) if self.stage.startswith("time-") else None
         with leased(self.settings.device, measuring=self.stage != "hidden-gate", same_for=same_for) as self.held:
+            self._lap_start = time.monotonic()
             try:
                 self.party.deadline = time.monotonic() + self._stage_limit_s()
                 self._move_to_reserved_cores()
                 first = self.baseline or self.party
                 self.post_model(first, digests=first is self.party)  # it opens the device while this process does
+                if self.stage.startswith("time-"):
+                    self.post_open(self.party)
                 self.device = open_device(self.settings.device, self.held.gpu)
                 precision.set_mode(self.mode)
+                self.lap("open")
                 yield self.device
             finally:
+                self._lap_start = time.monotonic()
                 self.end()
+                self.lap("end")
 
     def _move_to_reserved_cores(self) -> None:
         if self.held is None or self.held.gpu is None:

@@ -110,6 +110,8 @@ def run(job: Job) -> dict[str, Any]:
     reference = Reference(job.problem, job.settings.dtype)
     with job.on_device() as device:
         _baseline(lambda: job.await_model(job.baseline))
+        job.await_open(job.party)
+        job.lap("baseline")
         reference.place(device)
         job.preflight(needed_bytes(job.audit, copies_of_buffers=3, models=2))
         interleaved = needed_bytes(job.audit, copies_of_buffers=4, models=3) < device.free_bytes()
@@ -136,6 +138,7 @@ def _baseline(action: Any) -> Any:
 
 def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool) -> dict[str, Any]:
     ramp_s = job.device.ramp_up()
+    job.lap("place")
     inputs = _redraw(reference)
     _baseline(lambda: a.exchange.offer(inputs))
     _baseline(a.pilot)
@@ -145,14 +148,18 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool
         _baseline(lambda: _run_alone(reference, a, round_count(2 * a.round_ms), trace.baseline))
         a.exchange.close()
         a.party.close()
+    job.lap("baseline alone")
     job.model(b.party)
+    job.lap("candidate")
     b.exchange.offer(inputs)
     b.pilot()
     inputs = None
+    job.lap("pilot")
     if interleaved:
         _run_rounds(reference, a, b, trace)
     else:
         _run_alone(reference, b, len(trace.baseline), trace.candidate, trace)
+    job.lap("rounds")
     return {**trace.fields(alone, b), "ramp_s": ramp_s, "reserved_cores": len(job.cores) if job.cores else None}
 
 
