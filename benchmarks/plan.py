@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -185,38 +186,30 @@ def rate(root: Path, seconds: float) -> Rate:
     return Rate(jobs, wall, own, children)
 
 
-def measure(candidates: int, rate_s: float, folder: Path) -> dict[str, Cost | Rate]:
-    """Every figure of one size, in a project that is made under folder."""
-    root = folder / str(candidates)
+def measure(candidates: int, rate_s: float, root: Path) -> Iterator[tuple[str, Cost | Rate]]:
+    """Every figure of one size as soon as it is there, in a project that is made at root."""
     make(root, candidates)
-    found: dict[str, Cost | Rate] = {"dry run": cost(root, "--dry-run")}
+    yield "dry run", cost(root, "--dry-run")
+    yield "dry run, one generator", cost(root, "--dry-run", GENERATOR)
+    yield "dry run, one candidate", cost(root, "--dry-run", CANDIDATE)
     if rate_s:
-        found["running"] = rate(root, rate_s)
+        yield "running", rate(root, rate_s)
         for left in (".snakemake", "results", "logs", "benchmarks"):
             shutil.rmtree(root / left, ignore_errors=True)
     make_results(root)
-    found["no-op"] = cost(root, nothing_to_do=True)
-    found["no-op, one generator"] = cost(root, GENERATOR, nothing_to_do=True)
-    found["no-op, one candidate"] = cost(root, CANDIDATE, nothing_to_do=True)
-    for tail in ("compile", "hidden-gate", "time-fp32", "time-tf32", "memory", "kernels", "problems"):
-        shutil.rmtree(root / "results" / tail)
-    found["dry run, one generator"] = cost(root, "--dry-run", GENERATOR)
-    found["dry run, one candidate"] = cost(root, "--dry-run", CANDIDATE)
-    shutil.rmtree(root)
-    return found
+    yield "no-op", cost(root, nothing_to_do=True)
+    yield "no-op, one generator", cost(root, GENERATOR, nothing_to_do=True)
+    yield "no-op, one candidate", cost(root, CANDIDATE, nothing_to_do=True)
 
 
-def rows(candidates: int, found: dict[str, Cost | Rate]) -> list[str]:
-    """Lines of the table."""
-    lines = []
-    for what, figure in found.items():
-        if isinstance(figure, Cost):
-            text = f"{figure.wall_s:.1f} s | {figure.cpu_s:.1f} s | {figure.peak_bytes / 2**30:.2f} GiB"
-        else:
-            own, processes = figure.snakemake_cpu_s_a_job * 1e3, figure.processes_cpu_s_a_job * 1e3
-            text = f"{figure.wall_s_a_job * 1e3:.0f} ms a job | {own:.0f} + {processes:.0f} ms a job |"
-        lines.append(f"| {candidates:,} | {what} | {text} |")
-    return lines
+def row(candidates: int, what: str, figure: Cost | Rate) -> str:
+    """A line of the table."""
+    if isinstance(figure, Cost):
+        text = f"{figure.wall_s:.1f} s | {figure.cpu_s:.1f} s | {figure.peak_bytes / 2**30:.2f} GiB"
+    else:
+        own, processes = figure.snakemake_cpu_s_a_job * 1e3, figure.processes_cpu_s_a_job * 1e3
+        text = f"{figure.wall_s_a_job * 1e3:.0f} ms a job | {own:.0f} + {processes:.0f} ms a job |"
+    return f"| {candidates:,} | {what} | {text} |"
 
 
 def main() -> None:
@@ -227,15 +220,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.candidates) - set(SHAPES):
         parser.error(f"candidates {unknown}: choose from {', '.join(map(str, SHAPES))}")
-    measured = {}
-    print(
-        "| candidates | what | wall | CPU (of a job: Snakemake + its processes) | peak memory |\n|---|---|---|---|---|"
-    )
+    measured: dict[int, dict[str, object]] = {}
+    print("| candidates | what | wall | CPU (a job: Snakemake + its processes) | peak memory |\n|---|---|---|---|---|")
     for candidates in arguments.candidates or SHAPES:
+        measured[candidates] = {}
         with tempfile.TemporaryDirectory() as folder:
-            found = measure(candidates, arguments.rate_s, Path(folder))
-        measured[candidates] = {what: asdict(figure) for what, figure in found.items()}
-        print("\n".join(rows(candidates, found)), flush=True)
+            for what, figure in measure(candidates, arguments.rate_s, Path(folder) / "project"):
+                measured[candidates][what] = asdict(figure)
+                print(row(candidates, what, figure), flush=True)
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     report = {"date": time.strftime("%Y-%m-%d"), "cores": os.cpu_count(), "measured": measured}
     arguments.json.write_text(json.dumps(report, indent=2) + "\n")
