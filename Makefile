@@ -23,7 +23,7 @@ help:
 	@echo 'make test        set up, run the tests (no GPU needed)'
 	@echo 'make lint        formatting, ruff, mypy, snakefmt, snakemake --lint'
 	@echo 'make test-gpu    the tests that need a GPU'
-	@echo 'make bench       how long Snakemake takes to plan 250 and 1,750 candidates'
+	@echo 'make bench       what Snakemake itself costs with 250, 1,750 and 8,750 candidates'
 	@echo 'make bench-compile  [FROM=folders]  CPU seconds of compiling, beside torch: bundled C++, or 48 real CUDA candidates'
 	@echo 'make bench-gpu   KERNELBENCH=folder FROM=folders OUT=folder [MINUTES=9]  all that is measured on a GPU machine'
 	@echo 'make device-run  LIST=file OUT=folder [SHARD=1/4]  a list of candidates on a GPU machine, resumable'

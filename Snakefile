@@ -56,9 +56,9 @@ localrules:
 rule all:
     default_target: True
     input:
-        leaderboard=rules.leaderboard.output,
-        problems=AUDITS,
-        records=[record for records in RECORDS.values() for record in records],
+        leaderboard=LEADERBOARD,
+        problems=lambda wildcards: audits(),
+        records=lambda wildcards: [record for generator in selected().candidates for record in records(generator)],
 
 
 onstart:

@@ -19,8 +19,8 @@ These are scripts, since they run once per generator and hand over thousands of 
 rule aggregate:
     input:
         records=records_of,
-        audits=AUDITS,
-        metadata=lambda wildcards: METADATA.get(wildcards.generator, []),
+        audits=lambda wildcards: audits(),
+        metadata=lambda wildcards: metadata(wildcards.generator),
     output:
         kernels="results/kernels/{generator}.parquet",
     log:
@@ -39,8 +39,8 @@ rule aggregate:
 
 rule leaderboard:
     input:
-        kernels=[f"results/kernels/{generator}.parquet" for generator in RECORDS],
-        audits=AUDITS,
+        kernels=lambda wildcards: [f"results/kernels/{name}.parquet" for name in selected().candidates],
+        audits=lambda wildcards: audits(),
     output:
         json="results/leaderboard.json",
         csv="results/leaderboard.csv",

@@ -12,8 +12,10 @@ OUTPUTS: none; afterwards these names are set
     SETTINGS      the validated configuration
     DEVICE        cuda or cpu
     SPECS         the rows of the generators table, by name
-    AUDITS        paths of the audit records of all selected problems
-    RECORDS       paths of all records, by generator
+    LEADERBOARD   paths of the final tables
+
+audits(), records() and metadata() look up what is selected when it is asked for, and not before. A target that needs no
+selection (one candidate's record, a job on a cluster) then never scans all candidates.
 """
 
 import hashlib
@@ -38,7 +40,6 @@ try:
     ROWS = read_generators(GENERATORS_TSV)
     # Which executor there will be is not known yet, and whoever plans a run needs no GPU: see require_device.
     DEVICE = resolve_device(SETTINGS.device, check=False)
-    SELECTED = select(SETTINGS.selection, ROWS, DEVICE)
 except (ConfigError, OSError, ValueError) as error:
     raise WorkflowError(str(error)) from None
 
@@ -47,21 +48,8 @@ if "--delete-all-output" in sys.argv and any(row.origin == "api" for row in ROWS
     raise WorkflowError("--delete-all-output would delete generated candidates as well. Delete results/ instead.")
 
 SPECS = {row.generator: row for row in ROWS}
-AUDITS = [str(key.record_path()) for key in SELECTED.problems]
-RECORDS = {
-    generator: [f"results/{stage}/{key.tail}.json" for key in candidates for stage in keys.STAGES]
-    for generator, candidates in SELECTED.candidates.items()
-}
-
-# Metadata beside a candidate is optional for one that was put there by hand. An API generator's is always made.
-METADATA = {
-    generator: [
-        str(path)
-        for path in (key.metadata_path() for key in candidates)
-        if SPECS[generator].origin == "api" or path.exists()
-    ]
-    for generator, candidates in SELECTED.candidates.items()
-}
+# Named by path and not by reference, which takes a quadratic time: docs/decisions/0011-planning-at-scale.md.
+LEADERBOARD = [f"results/leaderboard.{ending}" for ending in ("json", "csv", "md")]
 # What aggregation is told; everything else in the configuration is about stages.
 AGGREGATION = {
     "tau": SETTINGS.tau.model_dump(),
@@ -106,16 +94,41 @@ def problem_sha256(wildcards):
 
 def source_sha256(wildcards):
     """Tracked beside the inputs themselves, because an edit that keeps an old mtime (rsync, tar) is an edit too."""
-    candidate = keys.CandidateKey.from_tail(
-        f"{wildcards.generator}/{wildcards.suite}/{wildcards.problem}/{wildcards.sample}"
-    )
-    return f"candidate {sha256(candidate.source_path())} {problem_sha256(wildcards)}"
+    tail = f"{wildcards.generator}/{wildcards.suite}/{wildcards.problem}/{wildcards.sample}"
+    return f"candidate {sha256(f'generations/{tail}.py')} {problem_sha256(wildcards)}"
 
 
 def code(stage):
     """Modules and constants that shape a stage's record: a change of either reruns the stage and what follows."""
     constants = protocol.digest(stage) if stage in protocol.STAGE_CONSTANTS else ""
     return f"{source_digest.digest(stage)} {constants}"
+
+
+@cache
+def selected():
+    """Keys of what is selected."""
+    try:
+        return select(SETTINGS.selection, ROWS, DEVICE)
+    except (ConfigError, OSError, ValueError) as error:
+        raise WorkflowError(str(error)) from None
+
+
+@cache
+def audits():
+    """Paths of the audit records of all selected problems."""
+    return [f"results/problems/{key.suite}/{key.problem}.json" for key in selected().problems]
+
+
+@cache
+def records(generator):
+    """Paths of all records of a selected generator."""
+    return [f"results/{stage}/{key.tail}.json" for key in selected().candidates[generator] for stage in keys.STAGES]
+
+
+def metadata(generator):
+    """Paths of the metadata beside candidates: optional where it was put there by hand, always made by an API's."""
+    paths = [f"generations/{key.tail}.json" for key in selected().candidates.get(generator, ())]
+    return paths if SPECS[generator].origin == "api" else [path for path in paths if os.path.exists(path)]
 
 
 def dtype(wildcards):
@@ -129,12 +142,13 @@ def dtype(wildcards):
 
 def records_of(wildcards):
     """All records of a generator. Its table needs the selection: what is in it decides what is a row."""
-    if wildcards.generator not in RECORDS:
+    chosen = selected().candidates
+    if wildcards.generator not in chosen:
         raise WorkflowError(
             f"results/kernels/{wildcards.generator}.parquet: generator {wildcards.generator!r} is not selected, or has "
-            f"no candidate; selected: {', '.join(RECORDS)}"
+            f"no candidate; selected: {', '.join(chosen)}"
         )
-    return RECORDS[wildcards.generator]
+    return records(wildcards.generator)
 
 
 def options(stage):
