@@ -12,12 +12,14 @@ import importlib.util
 import json
 import os
 import re
-import shlex
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from kbverified.compilation.slim_build import SlimHeaders, no_dependency_files
+from kbverified.compilation.slim_choice import NeedsFull
 
 DONE = "kbv-build.json"
 
@@ -32,10 +34,11 @@ class BuildFailed(RuntimeError):
 class Hooks:
     """Replaces torch.utils.cpp_extension.load and load_inline in this process."""
 
-    def __init__(self, directory: Path, writable: bool, header: Path | None, report: Callable[[dict[str, Any]], None]):
+    def __init__(self, directory: Path, writable: bool, headers: Path | None, report: Callable[[dict[str, Any]], None]):
+        """``headers``: the folder of slim headers (``slim_tree.py``), None to build with torch's alone."""
         self.directory = directory
         self.writable = writable
-        self.header = header
+        self.slim = SlimHeaders(headers) if headers is not None else None
         self.report = report
         self.failures: list[BuildFailed] = []
         self._loaded: dict[str, Any] = {}
@@ -88,11 +91,10 @@ class Hooks:
         arguments["name"] = module_name(asked, key, arguments)
         arguments["build_directory"] = str(folder)
         arguments["verbose"] = False
-        if self.header is not None:
-            arguments["extra_cflags"] = [*(arguments.get("extra_cflags") or []), _include_flag(self.header)]
         start = time.monotonic()
+        module, headers = self._build_slim(build, folder, arguments)
         try:
-            module = build(**arguments)
+            module = build(**arguments) if module is None else module
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             text = f"building extension {asked!r} failed: {error}"
             if self.writable and "Error building extension" in text and not any(word in text for word in _PASSING):
@@ -101,8 +103,30 @@ class Hooks:
         done = {"module": arguments["name"], "sha256": _library_sha256(folder, arguments["name"])}
         (folder / DONE).write_text(json.dumps(done))
         _drop_objects(folder)
-        self.report({"name": asked[:200], "key": key, "ok": True, "cached": False, "seconds": _since(start)})
+        log = f"headers: {headers}"
+        self.report(
+            {"name": asked[:200], "key": key, "ok": True, "cached": False, "seconds": _since(start), "log": log}
+        )
         return module
+
+    def _build_slim(self, build: Callable[..., Any], folder: Path, arguments: dict[str, Any]) -> tuple[Any, str]:
+        """Try to build with slim headers: (module or None, which headers the build that counts will have read).
+
+        Whatever goes wrong here is no verdict and reaches no log: the request is then built as torch builds it.
+        """
+        if self.slim is None:
+            return None, "full"
+        try:
+            changed = self.slim.arguments(build.__name__, arguments, folder)
+            with no_dependency_files():
+                module = build(**{name: _copied(value) for name, value in changed.items()})
+            return (module, "slim") if module is not None else (None, "full: nothing was built")
+        except NeedsFull as reason:
+            return None, f"full: {reason}"[:300]
+        except Exception as error:  # of our headers' making or the candidate's: the plain build tells
+            text = f"{type(error).__name__}: {error}"
+        _forget_attempt(str(arguments["name"]), folder)
+        return None, f"full after slim: {_first_error(text)}"[:300]
 
     def _failed(
         self, failure: BuildFailed, asked: Any, key: str, text: str, seconds: float | None = None
@@ -181,9 +205,19 @@ def _library_sha256(folder: Path, module: str) -> str | None:
         return None
 
 
-def _include_flag(folder: Path) -> str:
-    """Flags go through ninja and a shell, which torch leaves to whoever names them."""
-    return shlex.quote(f"-I{folder}".replace("$", "$$"))
+def _forget_attempt(name: str, folder: Path) -> None:
+    """As if nothing had been tried: torch's builder would give a second build of one name another name."""
+    from torch.utils import cpp_extension
+
+    getattr(cpp_extension.JIT_EXTENSION_VERSIONER, "entries", {}).pop(name, None)
+    for path in (*folder.glob("*.o"), folder / f"{name}.so", folder / "build.ninja"):
+        path.unlink(missing_ok=True)
+
+
+def _first_error(text: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = [line.strip() for line in text.splitlines()]
+    return next((line for line in lines if re.search(r"\berror\b\s*:|undefined symbol", line)), lines[0] if lines else "")
 
 
 def _drop_objects(folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from kbverified import source_check
 from kbverified.compilation import directory as directories
-from kbverified.compilation import precompiled, toolchain
+from kbverified.compilation import precompiled, slim_tree, toolchain
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Settings, start_process
 from kbverified.protocol import WEIGHT_SEED
 from kbverified.records import Build, ProblemRecord
@@ -40,17 +40,19 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
     if not any(word in text for word in _ASKS_FOR_EXTENSION):
         return fields
     tools.require_compiler()
-    header = precompiled.precompiled_header(settings.build_root, tools, precompiled.guess_flags(text))
+    headers = slim_tree.slim_tree(settings.build_root, tools)
+    if headers is not None:
+        precompiled.precompile(headers, tools, precompiled.guess_flags(text))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with directories.locked(build):
-        fields.update(_build(candidate, audit, settings, build, header))
+        fields.update(_build(candidate, audit, settings, build, headers))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     fields["cpu_seconds"] = round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
     return fields
 
 
 def _build(
-    candidate: Path, audit: ProblemRecord, settings: Settings, build: Path, header: Path | None
+    candidate: Path, audit: ProblemRecord, settings: Settings, build: Path, headers: Path | None
 ) -> dict[str, Any]:
     party = start_process(candidate, "ModelNew", settings, "compile", build, writable=True, sees_device=False)
     message = {
@@ -65,7 +67,7 @@ def _build(
         "weight_seed": WEIGHT_SEED,
         "build_directory": str(build),
         "build_writable": True,
-        "header": str(header) if header else None,
+        "header": str(headers) if headers else None,
         "threads": 1,
     }
     try:
