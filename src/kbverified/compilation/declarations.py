@@ -7,6 +7,7 @@ declared at namespace scope.
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ class Declarations:
     """What one translation unit's headers declare."""
 
     names: dict[str, set[tuple[str, str, int]]] = field(default_factory=dict)
-    """Name to {(header, namespace, hash of the declaration's text)}: functions, classes, variables, macros and so on."""
+    """Name to {(header, namespace, hash of the declaration)}: functions, classes, variables, macros and so on."""
     usings: dict[str, set[tuple[str, str, str]]] = field(default_factory=dict)
     """Name to {(header, namespace, text)} of using-declarations (``using std::optional``)."""
     class_namespaces: set[str] = field(default_factory=set)
@@ -183,7 +184,12 @@ def _may_open(previous: str) -> bool:
 
 
 def _declare(
-    statement: list[str], header: str, scope: _Scope, found: Declarations, opened: bool = False, enumerators: bool = False
+    statement: list[str],
+    header: str,
+    scope: _Scope,
+    found: Declarations,
+    opened: bool = False,
+    enumerators: bool = False,
 ) -> None:
     """Take the names that one statement declares in the scope where it stands."""
     text = zlib.crc32(" ".join(statement).encode())
@@ -236,7 +242,7 @@ def _class_names(
 
 def _before(marks: str, words: list[str]) -> Iterator[str]:
     """Unqualified identifiers that stand right before one of these marks, up to an initialiser."""
-    for at, (one, two) in enumerate(zip(words, words[1:], strict=False)):
+    for at, (one, two) in enumerate(itertools.pairwise(words)):
         # What is qualified is declared elsewhere: a member, or a function of another namespace.
         if two in marks and _is_name(one) and (not at or words[at - 1] != "::"):
             yield one

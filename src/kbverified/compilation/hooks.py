@@ -92,9 +92,8 @@ class Hooks:
         arguments["build_directory"] = str(folder)
         arguments["verbose"] = False
         start = time.monotonic()
-        module, headers = self._build_slim(build, folder, arguments)
         try:
-            module = build(**arguments) if module is None else module
+            module, headers = self._try_builds(build, folder, arguments)
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             text = f"building extension {asked!r} failed: {error}"
             if self.writable and "Error building extension" in text and not any(word in text for word in _PASSING):
@@ -109,24 +108,38 @@ class Hooks:
         )
         return module
 
-    def _build_slim(self, build: Callable[..., Any], folder: Path, arguments: dict[str, Any]) -> tuple[Any, str]:
-        """Try to build with slim headers: (module or None, which headers the build that counts will have read).
+    def _try_builds(self, build: Callable[..., Any], folder: Path, arguments: dict[str, Any]) -> tuple[Any, str]:
+        """Build with slim headers, then with torch's own: (what the builder gave, which headers it read).
 
-        Whatever goes wrong here is no verdict and reaches no log: the request is then built as torch builds it.
+        Whatever goes wrong with slim headers is no verdict and reaches no log: torch's own build tells.
         """
         if self.slim is None:
-            return None, "full"
+            return build(**arguments), "full"
         try:
-            changed = self.slim.arguments(build.__name__, arguments, folder)
-            with no_dependency_files():
-                module = build(**{name: _copied(value) for name, value in changed.items()})
-            return (module, "slim") if module is not None else (None, "full: nothing was built")
+            return self._build_slim(build, folder, arguments, ("cpp", "cuda")), "slim"
         except NeedsFull as reason:
-            return None, f"full: {reason}"[:300]
-        except Exception as error:  # of our headers' making or the candidate's: the plain build tells
-            text = f"{type(error).__name__}: {error}"
-        _forget_attempt(str(arguments["name"]), folder)
-        return None, f"full after slim: {_first_error(text)}"[:300]
+            return build(**arguments), f"full: {reason}"[:300]
+        except Exception as error:  # of our headers' making or the candidate's
+            why = f"full after slim: {_first_error(f'{type(error).__name__}: {error}')}"[:300]
+            only_cuda = _only_cuda_failed(str(error))
+        _forget_attempt(str(arguments["name"]), folder, keep=("main.o",) if only_cuda else ())
+        if only_cuda and (folder / "main.o").exists():
+            # The bindings are made: what is left to say is said by nvcc, over torch's own headers.
+            try:
+                return self._build_slim(build, folder, arguments, ("cpp",)), why
+            except Exception as error:
+                if _only_cuda_failed(str(error)):
+                    raise
+            _forget_attempt(str(arguments["name"]), folder)
+        return build(**arguments), why
+
+    def _build_slim(
+        self, build: Callable[..., Any], folder: Path, arguments: dict[str, Any], kinds: tuple[str, ...]
+    ) -> Any:
+        assert self.slim is not None
+        changed = self.slim.arguments(build.__name__, arguments, folder, kinds)
+        with no_dependency_files():
+            return build(**{name: _copied(value) for name, value in changed.items()})
 
     def _failed(
         self, failure: BuildFailed, asked: Any, key: str, text: str, seconds: float | None = None
@@ -205,19 +218,28 @@ def _library_sha256(folder: Path, module: str) -> str | None:
         return None
 
 
-def _forget_attempt(name: str, folder: Path) -> None:
+def _only_cuda_failed(text: str) -> bool:
+    """Whether ninja names objects of CUDA sources, and nothing else, as what failed."""
+    failed = re.findall(r"^FAILED: (?:\[code=\d+\] )?(\S+)", text, re.MULTILINE)
+    return bool(failed) and all(name.endswith(".cuda.o") for name in failed)
+
+
+def _forget_attempt(name: str, folder: Path, keep: tuple[str, ...] = ()) -> None:
     """As if nothing had been tried: torch's builder would give a second build of one name another name."""
     from torch.utils import cpp_extension
 
     getattr(cpp_extension.JIT_EXTENSION_VERSIONER, "entries", {}).pop(name, None)
     for path in (*folder.glob("*.o"), folder / f"{name}.so", folder / "build.ninja"):
-        path.unlink(missing_ok=True)
+        if path.name not in keep:
+            path.unlink(missing_ok=True)
 
 
 def _first_error(text: str) -> str:
     """The line of a compiler's output that says what is wrong."""
     lines = [line.strip() for line in text.splitlines()]
-    return next((line for line in lines if re.search(r"\berror\b\s*:|undefined symbol", line)), lines[0] if lines else "")
+    return next(
+        (line for line in lines if re.search(r"\berror\b\s*:|undefined symbol", line)), lines[0] if lines else ""
+    )
 
 
 def _drop_objects(folder: Path) -> None:

@@ -1,7 +1,8 @@
 """The slim bindings' header, precompiled: pybind11 is most of what a generated main.cpp costs to build.
 
-GCC looks into the folder ``torch/extension.h.gch`` for a precompiled header that was made under the same code generation flags,
-and reads the header beside it where there is none; it takes one only where it is a file's very first include. So a precompiled header can change how long a build takes,
+GCC looks into the folder ``torch/extension.h.gch`` for a precompiled header that was made under the same code
+generation flags, and reads the header beside it where there is none; it takes one only where it is the very first
+include of a file. So a precompiled header can change how long a build takes,
 never what it builds. The trusted side makes it, once per compiler, torch and flag set.
 """
 

@@ -18,7 +18,9 @@ from typing import Any
 from kbverified.compilation.slim_choice import ENTRIES, Choice, NeedsFull, choose
 from kbverified.compilation.slim_tree import BINDINGS, DEFINE, INDEX, KEPT
 
-_FLAG_TAKES_FILES = re.compile(r"^(?:-I|-i(?:system|quote|macros|nclude|prefix|with)|--?(?:pre-)?include|@|-x|-B|-ccbin)")
+_FLAG_TAKES_FILES = re.compile(
+    r"^(?:-I|-i(?:system|quote|macros|nclude|prefix|with)|--?(?:pre-)?include|@|-x|-B|-ccbin)"
+)
 _FLAG_DEFINES = re.compile(r"^-D\s*(\w+)(?:=(.*))?$", re.DOTALL)
 _TORCHS_OWN = ("AT_", "C10_", "TORCH_", "PYBIND11_", "USE_")
 _CUDA_PREAMBLE = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
@@ -39,8 +41,12 @@ class SlimHeaders:
             self._index = json.loads((self.tree / INDEX).read_text())
         return self._index
 
-    def arguments(self, function: str, arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
+    def arguments(
+        self, function: str, arguments: dict[str, Any], folder: Path, kinds: tuple[str, ...] = ("cpp", "cuda")
+    ) -> dict[str, Any]:
         """The arguments with which to build a request in ``folder`` with slim headers, as far as its sources allow.
+
+        ``kinds``: the compilers that may have slim headers; torch's builder runs them apart.
 
         Raises NeedsFull where none of them can be read so; OSError, ValueError where the index cannot.
         """
@@ -49,6 +55,8 @@ class SlimHeaders:
         changed = dict(arguments)
         reasons = []
         for kind, flags in (("cpp", "extra_cflags"), ("cuda", "extra_cuda_cflags")):
+            if kind not in kinds:
+                continue
             try:
                 texts = _sources(function, arguments, kind)
                 if not texts:
@@ -115,7 +123,7 @@ def _check_flags(flags: Any, include_paths: Any, texts: list[str]) -> None:
     """Raises NeedsFull where flags bring in text that nobody has looked into."""
     for flag in flags or []:
         text = str(flag).strip()
-        if _FLAG_TAKES_FILES.match(text) or " " in text and any(map(_FLAG_TAKES_FILES.match, text.split())):
+        if _FLAG_TAKES_FILES.match(text) or (" " in text and any(map(_FLAG_TAKES_FILES.match, text.split()))):
             raise NeedsFull(f"the flag {text[:80]}")
         defined = _FLAG_DEFINES.match(text)
         if defined and (defined[1].startswith(_TORCHS_OWN) or re.search(r"[A-Za-z_]", defined[2] or "")):

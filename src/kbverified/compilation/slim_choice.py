@@ -27,7 +27,9 @@ MAX_HEADERS = 60
 _COMMENT_OR_STRING = re.compile(
     r"""//[^\n]*|/\*.*?\*/|R"([^()\\\s]{0,16})\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)'""", re.DOTALL
 )
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|import|include_next)[ \t]*(?:<([^>\n]+)>|"([^"\n]+)"|(\S+))', re.MULTILINE)
+_INCLUDE = re.compile(
+    r'^[ \t]*#[ \t]*(?:include|import|include_next)[ \t]*(?:<([^>\n]+)>|"([^"\n]+)"|(\S+))', re.MULTILINE
+)
 _WORD = re.compile(r"(?:(?P<scope>[A-Za-z_]\w*|)\s*(?P<join>::|\.|->)\s*)?(?P<name>[A-Za-z_]\w*)(?P<call>\s*[(<])?")
 _RAISED = frozenset(("torch", "at", "c10"))
 """torch:: sees at:: and at:: sees c10:: by using-directives in torch's own headers."""
@@ -94,7 +96,9 @@ def _wanted(code: str, index: dict[str, Any], entry: str) -> set[tuple[int, bool
     """{(number of a header that declares a name which the source could look up, whether the Python base has it)}."""
     body = _INCLUDE.sub("", code)
     words = frozenset(re.findall(r"[A-Za-z_]\w*", body))
-    opened = frozenset(re.findall(r"\busing\s+namespace\s+(?:\w+\s*::\s*)*(\w+)|\bnamespace\s+(?:\w+\s*::\s*)*(\w+)\s*\{", body))
+    opened = frozenset(
+        re.findall(r"\busing\s+namespace\s+(?:\w+\s*::\s*)*(\w+)|\bnamespace\s+(?:\w+\s*::\s*)*(\w+)\s*\{", body)
+    )
     spaces = {word for pair in opened for word in pair if word}
     if spaces & _RAISED:
         spaces |= _RAISED
@@ -147,16 +151,18 @@ def _reaches(
 
 def _collect(found: set[int], code: str, index: dict[str, Any], python: bool) -> Choice:
     """Headers and text for a set of wanted headers, with what these need in turn. Raises NeedsFull."""
-    headers, factories = index["headers"], index["factories"]
+    headers, functions = index["headers"], index["functions"]
     includes: dict[str, int] = {}
     texts: list[str] = []
-    for number in sorted(found, key=lambda n: headers[n]["rank"]):
+    for number in sorted(found, key=lambda n: (headers[n]["rank"], headers[n]["path"])):
         header = headers[number]
-        if header["kind"] == "factories":
-            for name in sorted(set(re.findall(r"[A-Za-z_]\w*", code)) & set(factories)):
-                texts.append(factories[name]["text"])
-                for needed in factories[name]["headers"]:
-                    includes.setdefault(needed, header["rank"])
+        if header["kind"] == "function":
+            function = functions.get(header["path"])
+            if function is None:
+                raise NeedsFull(f"{header['path']} is declared in a way that was not foreseen")
+            texts.append(function["text"])
+            for needed in function["headers"]:
+                includes.setdefault(needed, header["rank"])
         elif header["kind"] == "full":
             raise NeedsFull(f"{header['path']} declares a name of the source")
         else:

@@ -137,15 +137,21 @@ def _write_operators(include: Path, folder: Path) -> None:
         for needless in _NEEDLESS:
             text = text.replace(f"#include <{needless}>\n", "")
         body = text.split("namespace at", 1)[-1]
-        needed = [f"#include <ATen/core/{h}.h>\n" for word, h in (("IListRef", "IListRef"), ("List<", "List"))
-                  if re.search(rf"\b\w*{word}", body)]
-        (target / path.name).write_text(text.replace("#include <ATen/core/Tensor.h>\n", "#include <ATen/core/Tensor.h>\n" + "".join(needed)))
+        needed = [
+            f"#include <ATen/core/{h}.h>\n"
+            for word, h in (("IListRef", "IListRef"), ("List<", "List"))
+            if re.search(rf"\b\w*{word}", body)
+        ]
+        (target / path.name).write_text(
+            text.replace("#include <ATen/core/Tensor.h>\n", "#include <ATen/core/Tensor.h>\n" + "".join(needed))
+        )
 
 
 def _base(include: Path) -> str:
     """The base: small headers, then torch/types.h's own text from its namespace on."""
     types = (include / "torch/csrc/api/include/torch/types.h").read_text()
-    return _BASE + _MAKE_VARIABLE + _from_namespace(types, "torch") + _functions_by_hand(include)
+    functions = "".join(text for _, text in _functions_by_hand(include, with_operators=False))
+    return _BASE + _MAKE_VARIABLE + _from_namespace(types, "torch") + f"namespace at {{\n{functions}}}\n"
 
 
 def _from_namespace(text: str, name: str) -> str:
@@ -154,11 +160,14 @@ def _from_namespace(text: str, name: str) -> str:
     return text[start : text.rindex("\n}", start) + 2].split("\n#else")[0] + "\n"
 
 
-def _functions_by_hand(include: Path) -> str:
-    """The functions that ATen/Functions.h itself defines and that need no operator: at::size, at::numel and so on."""
+def _functions_by_hand(include: Path, with_operators: bool) -> list[tuple[str, str]]:
+    """(name, text) of the functions that ATen/Functions.h itself defines: at::size, at::numel and so on.
+
+    ``with_operators``: those that call an operator (at::var with one dimension), or those that do not.
+    """
     text = _from_namespace((include / "ATen" / "Functions.h").read_text(), "at")
-    found = re.findall(r"^inline [^\n]+\{\n(?:  [^\n]*\n)+\}\n", text, re.MULTILINE)
-    return "namespace at {\n" + "".join(one for one in found if not re.search(r"at::\w+\(self", one)) + "}\n"
+    found = re.findall(r"^(inline [^\n]*?(\w+)\([^\n]+\{\n(?:  [^\n]*\n)+\}\n)", text, re.MULTILINE)
+    return [(name, one) for one, name in found if bool(re.search(r"\bat::\w+\(self", one)) == with_operators]
 
 
 class Compiler:
@@ -209,14 +218,20 @@ def make_index(compiler: Compiler, folder: Path, include: Path) -> dict[str, Any
 
 class _Index:
     def __init__(
-        self, full: Declarations, types: Declarations, base: Declarations, python: Declarations, folder: Path, include: Path
+        self,
+        full: Declarations,
+        types: Declarations,
+        base: Declarations,
+        python: Declarations,
+        folder: Path,
+        include: Path,
     ):
         self.full, self.types, self.base, self.python = full, types, base, python
         self.folder, self.include = folder, include
         self.ranks = {header: rank for rank, header in enumerate(full.parents)}
         self.headers: list[dict[str, Any]] = []
         self.namespaces: list[dict[str, Any]] = []
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
         self._spaces: dict[str, int] = {}
 
     def result(self) -> dict[str, Any]:
@@ -229,7 +244,7 @@ class _Index:
                 if header.startswith("<"):
                     continue
                 known = header in self.python.parents or (name, space, text) in python
-                entry = (self._header(header), self._space(space), int(known))
+                entry = (self._header(header, name), self._space(space), int(known))
                 if entry not in names.setdefault(name, []):
                     names[name].append(entry)
         indexing = self._header(str(self.include / "ATen/TensorIndexing.h"))
@@ -238,9 +253,17 @@ class _Index:
             "headers": self.headers,
             "namespaces": self.namespaces,
             "methods": {name: [indexing] for name in ("index", "index_put", "index_put_")},
-            "factories": self._factories(),
+            "functions": self._functions(),
             "usings": self._usings(),
-            "unknown": ["torch/csrc/", "torch/nn", "torch/jit", "torch/data", "torch/optim", "torch/script", "ATen/native/"],
+            "unknown": [
+                "torch/csrc/",
+                "torch/nn",
+                "torch/jit",
+                "torch/data",
+                "torch/optim",
+                "torch/script",
+                "ATen/native/",
+            ],
         }
 
     def _space(self, path: str) -> int:
@@ -251,13 +274,16 @@ class _Index:
             self.namespaces.append({"path": path, "last": last, "types": types or last in self.full.directives})
         return self._spaces[path]
 
-    def _header(self, header: str) -> int:
-        if header not in self._numbers:
-            path, kind = self._include(header)
-            self._numbers[header] = len(self.headers)
+    def _header(self, header: str, name: str = "") -> int:
+        """Number of a header, or of one function of a header that is taken function by function."""
+        path, kind = self._include(header)
+        if kind == "function":
+            path = name
+        if (header, path) not in self._numbers:
+            self._numbers[header, path] = len(self.headers)
             rank, types = self.ranks.get(header, 0), header in self.types.parents
             self.headers.append({"path": path, "kind": kind, "rank": rank, "types": types})
-        return self._numbers[header]
+        return self._numbers[header, path]
 
     def _include(self, header: str) -> tuple[str, str]:
         """How to include a header, and whether that is done at all (``full``: the source gets the full headers)."""
@@ -270,26 +296,28 @@ class _Index:
                 step = parent
             return re.sub(r".*/include/(?:c\+\+/[^/]+/)?(?:x86_64-linux-gnu/)?", "", step), "system"
         path = header.removeprefix(root).removeprefix("torch/csrc/api/include/")
-        if path.endswith("autograd/generated/variable_factories.h"):
-            return path, "factories"
+        if path.endswith("autograd/generated/variable_factories.h") or path == "ATen/Functions.h":
+            return path, "function"
         if path.startswith("ATen/ops/") and path.endswith("_native.h"):
             return path, "full"
         return path, "light" if _LIGHT.match(path) else "full"
 
-    def _factories(self) -> dict[str, dict[str, Any]]:
-        """torch:: functions that make tensors: their text in torch's header, and the headers which that needs."""
-        path = self.include / "torch/csrc/autograd/generated/variable_factories.h"
-        text = path.read_text()
+    def _functions(self) -> dict[str, dict[str, Any]]:
+        """Functions that torch's general headers define: their text there, and the headers which that needs."""
+        text = (self.include / "torch/csrc/autograd/generated/variable_factories.h").read_text()
+        makers = re.findall(r"^(inline [^\n(]*?(\w+)\(.*?^\}\n)", text, re.MULTILINE | re.DOTALL)
         found: dict[str, dict[str, Any]] = {}
-        for match in re.finditer(r"^inline [^\n(]*?(\w+)\(.*?^\}\n", text, re.MULTILINE | re.DOTALL):
-            name = match.group(1)
+        for space, name, one in (
+            *(("torch", name, one) for one, name in makers),
+            *(("at", name, one) for name, one in _functions_by_hand(self.include, with_operators=True)),
+        ):
             entry = found.setdefault(name, {"text": "", "headers": []})
-            entry["text"] += f"namespace torch {{\n{match.group()}}}\n"
-            for used in re.findall(r"\bat::(\w+)\(", match.group()):
-                one = used.removesuffix("_symint")
-                if (self.folder / "ATen/ops" / f"{one}.h").exists() or (self.include / "ATen/ops" / f"{one}.h").exists():
-                    entry["headers"].append(f"ATen/ops/{one}.h")
-            if "TensorDataContainer" in match.group():
+            entry["text"] += f"namespace {space} {{\n{one}}}\n"
+            for used in re.findall(r"\bat::(\w+)\(", one):
+                header = f"ATen/ops/{used.removesuffix('_symint')}.h"
+                if (self.include / header).exists():
+                    entry["headers"].append(header)
+            if "TensorDataContainer" in one:
                 entry["headers"].append("torch/detail/TensorDataContainer.h")
             entry["headers"] = sorted(set(entry["headers"]))
         return found
@@ -302,11 +330,17 @@ class _Index:
         for name, entries in self.full.usings.items():
             for header, space, text in entries:
                 target = text.removeprefix("using ").split("::")[0]
-                if space in ("torch", "at", "c10") and target in ("at", "c10", "std") and (name, space, text) not in have:
+                if (
+                    space in ("torch", "at", "c10")
+                    and target in ("at", "c10", "std")
+                    and (name, space, text) not in have
+                ):
                     if header.startswith(str(self.include)):
                         found.setdefault(name, set()).add(f"namespace {space} {{ {text}; }}")
         return {name: sorted(texts) for name, texts in found.items()}
 
 
 def _known(declared: Declarations) -> set[tuple[str, str, int]]:
-    return {(name, space, text) for name, entries in declared.names.items() for _, space, text in entries if space != MACRO}
+    return {
+        (name, space, text) for name, entries in declared.names.items() for _, space, text in entries if space != MACRO
+    }

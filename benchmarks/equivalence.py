@@ -1,0 +1,411 @@
+"""Does a build with slim headers do what torch's own does? Every build request of a list of candidates, both ways.
+
+    python benchmarks/equivalence.py .candidates more.jsonl --kernelbench .kernelbench --out equivalence.json \
+        --jobs 16 --seconds 540
+
+Candidates are executed here, without a sandbox, to learn what they ask for: run it where that may happen. Requests are
+met in the dry run, so that no GPU is needed; where torch has no CUDA, empty libraries stand in for its CUDA ones and
+what is built is compared, not loaded. Results are kept in ``--work`` and the next call goes on from there.
+
+A request is *equal* where both ways build and give the same machine code for the device and the same symbols, or where
+both fail with the same message. Anything else is listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import hashlib
+import inspect
+import json
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+WORD = re.compile(r"cpp_extension|load_inline")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("candidates", nargs="*", type=Path, help="folders, .py files, JSON lines with custom_code")
+    parser.add_argument(
+        "--kernelbench", type=Path, help="folder with level1/, level2/, level3/: inputs for the dry run"
+    )
+    parser.add_argument("--out", type=Path, default=Path("equivalence.json"))
+    parser.add_argument("--work", type=Path, default=Path("equivalence-work"))
+    parser.add_argument("--arch", default="9.0")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start nothing that would end later")
+    parser.add_argument("--build-timeout", type=float, default=400.0)
+    parser.add_argument("--plain", choices=("all", "sample", "none"), default="all", help="which to build plainly too")
+    parser.add_argument("--sample", type=int, default=12, help="how many of them with --plain sample")
+    parser.add_argument("--inner", nargs=2, metavar=("WHAT", "JSON"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.inner:
+        return inner(arguments.inner[0], json.loads(arguments.inner[1]))
+    deadline = time.monotonic() + arguments.seconds
+    work = arguments.work.absolute()
+    work.mkdir(parents=True, exist_ok=True)
+    found = collect(arguments.candidates)
+    requests = extract(found, arguments, work, deadline)
+    tree = make_tree(arguments.arch, work)
+    build_all(requests, arguments, work, tree, deadline)
+    summary = summarise(found, requests, work)
+    arguments.out.write_text(json.dumps(summary, indent=1))
+    print(json.dumps({k: v for k, v in summary.items() if k != "requests"}, indent=1))
+    return 1 if summary["differ"] else 0
+
+
+# --- candidates ---------------------------------------------------------------------------------------------------
+
+
+def collect(places: list[Path]) -> dict[str, dict[str, str]]:
+    """sha256 to name and source of each candidate that mentions torch's builder."""
+    texts: list[tuple[str, str]] = []
+    for place in places:
+        if place.suffix == ".jsonl":
+            for number, line in enumerate(place.read_text().splitlines()):
+                row = json.loads(line)
+                name = f"{place.name}:{row.get('level_id', '')}/{row.get('task_id', number)}"
+                texts += [(f"{name}:{key}", row[key]) for key in ("custom_code", "kernel_code") if row.get(key)]
+        else:
+            paths = [place] if place.suffix == ".py" else sorted(place.rglob("*.py"))
+            texts += [(str(path), path.read_text(errors="replace")) for path in paths]
+    found: dict[str, dict[str, str]] = {}
+    for name, text in texts:
+        if WORD.search(text):
+            found.setdefault(hashlib.sha256(text.encode()).hexdigest(), {"name": name, "source": text})
+    return found
+
+
+def extract(found: dict[str, dict[str, str]], arguments: Any, work: Path, deadline: float) -> dict[str, dict[str, Any]]:
+    """Content key to request; each names the candidates (sha256) that ask for it."""
+    folder = work / "extracted"
+    folder.mkdir(exist_ok=True)
+
+    def one(sha256: str) -> None:
+        target = folder / f"{sha256}.json"
+        if target.exists() or time.monotonic() > deadline:
+            return
+        source = folder / f"{sha256}.py"
+        source.write_text(found[sha256]["source"])
+        problem = problem_of(found[sha256]["name"], arguments.kernelbench)
+        told = {"source": str(source), "problem": problem, "target": str(target), "arch": arguments.arch}
+        done = run_inner("extract", told, folder / f"{sha256}.d", 180)
+        if not target.exists():
+            target.write_text(json.dumps({"requests": [], "met": done[-2000:]}))
+
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        list(pool.map(one, found))
+    requests: dict[str, dict[str, Any]] = {}
+    for sha256 in found:
+        if (folder / f"{sha256}.json").exists():
+            for request in json.loads((folder / f"{sha256}.json").read_text())["requests"]:
+                requests.setdefault(request["key"], {**request, "candidates": []})["candidates"].append(sha256)
+    return requests
+
+
+def problem_of(name: str, kernelbench: Path | None) -> str | None:
+    match = re.search(r"level_(\d)_problem_(\d+)_", name) or re.search(r":(\d)/(\d+):", name)
+    if match is None or kernelbench is None:
+        return None
+    return next((str(p.absolute()) for p in (kernelbench / f"level{match[1]}").glob(f"{match[2]}_*.py")), None)
+
+
+def run_inner(what: str, told: dict[str, Any], folder: Path, timeout_s: float) -> str:
+    """Run one step in a process of its own, in a folder of its own; returns the end of what it printed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, str(Path(__file__).absolute()), "--inner", what, json.dumps(told)]
+    environment = {**os.environ, "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": "2"}
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    with (folder / "printed.txt").open("w+b") as printed:
+        child = subprocess.Popen(
+            command, stdout=printed, stderr=subprocess.STDOUT, cwd=folder, env=environment, start_new_session=True
+        )
+        try:
+            child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, 9)
+            child.wait()
+            return f"did not end within {timeout_s:.0f} s"
+    return (folder / "printed.txt").read_text(errors="replace")[-4000:]
+
+
+# --- in processes of their own --------------------------------------------------------------------------------------
+
+
+def inner(what: str, told: dict[str, Any]) -> int:
+    return {"extract": inner_extract, "build": inner_build}[what](told)
+
+
+def inner_extract(told: dict[str, Any]) -> int:
+    """Import, construct and call the candidate once on fake tensors; keep what it asks torch's builder for."""
+    import importlib.util
+    from unittest.mock import MagicMock
+
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils import cpp_extension
+
+    from kbverified.compilation import dry_run
+    from kbverified.compilation.hooks import request_key
+
+    requests: list[dict[str, Any]] = []
+
+    def recorded(original: Any) -> Any:
+        def build(*args: Any, **kwargs: Any) -> Any:
+            bound = dict(inspect.signature(original).bind(*args, **kwargs).arguments)
+            request = {"function": original.__name__, "key": request_key(original.__name__, bound), "arguments": bound}
+            if original.__name__ == "load":
+                named = bound["sources"]
+                paths = [named] if isinstance(named, str) else list(named)
+                request["files"] = {Path(p).name: Path(p).read_text(errors="replace") for p in paths}
+            requests.append(json.loads(json.dumps(request, default=str)))
+            return MagicMock()
+
+        return build
+
+    cpp_extension.load, cpp_extension.load_inline = recorded(cpp_extension.load), recorded(cpp_extension.load_inline)
+    dry_run.pretend_gpu(told["arch"])
+    met = None
+    try:
+        model = load_module(importlib.util, "candidate", told["source"])
+        problem = load_module(importlib.util, "problem", told["problem"]) if told["problem"] else None
+        if problem is not None and hasattr(model, "ModelNew"):
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                inputs = problem.get_inputs()
+            specs = [
+                [list(t.shape), str(t.dtype).split(".")[-1]] if isinstance(t, torch.Tensor) else None for t in inputs
+            ]
+            met = dry_run.dry_forward(model.ModelNew, problem.get_init_inputs(), specs, "cuda")
+    except BaseException as error:  # the candidate's
+        met = f"{type(error).__name__}: {error}"[:500]
+    unique = list({request["key"]: request for request in requests}.values())
+    Path(told["target"]).write_text(json.dumps({"requests": unique, "met": met}))
+    return 0
+
+
+def load_module(util: Any, name: str, path: str) -> Any:
+    spec = util.spec_from_file_location(name, path)
+    module = util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def inner_build(told: dict[str, Any]) -> int:
+    """Build one request through the hooks, with or without slim headers, and say what came out."""
+    import torch
+    from torch.utils import cpp_extension
+
+    from kbverified.compilation import toolchain
+    from kbverified.compilation.hooks import Hooks
+
+    os.environ["TORCH_CUDA_ARCH_LIST"] = told["arch"]
+    folder, request = Path(told["folder"]), told["request"]
+    arguments = dict(request["arguments"])
+    if request["function"] == "load":
+        arguments["sources"] = []
+        for name, text in request["files"].items():
+            (folder / name).write_text(text)
+            arguments["sources"].append(str(folder / name))
+    if not torch.version.cuda:
+        cpp_extension.CUDA_HOME = str(toolchain.cuda_home())  # torch does not look for it where it could not use it
+        arguments["extra_ldflags"] = [*(arguments.get("extra_ldflags") or []), f"-L{told['stand_ins']}"]
+    reports: list[dict[str, Any]] = []
+    build = getattr(cpp_extension, request["function"])
+    Hooks(folder / "build", True, Path(told["tree"]) if told["tree"] else None, reports.append).install()
+    start, before = time.monotonic(), cpu_s()
+    error = None
+    try:
+        getattr(cpp_extension, request["function"])(**arguments)
+    except BaseException as raised:  # the builder's, or the loader's
+        error = f"{type(raised).__name__}: {raised}"
+    del build
+    report = reports[-1] if reports else {}
+    libraries = sorted((folder / "build").rglob("*.so"))
+    built = bool(libraries) and (error is None or "undefined symbol" in error or "cannot open shared" in error)
+    outcome = {
+        "built": built,
+        "error": error and error[-20000:],
+        "headers": report.get("log", "")[:400] if built else "",
+        "cpu_s": round(cpu_s() - before, 2),
+        "wall_s": round(time.monotonic() - start, 2),
+        **(contents(libraries[0]) if built else {}),
+    }
+    Path(told["target"]).write_text(json.dumps(outcome))
+    return 0
+
+
+def cpu_s() -> float:
+    """CPU seconds of this process's finished children: compilers, and what they start."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def contents(library: Path) -> dict[str, Any]:
+    """What a library holds, as far as it says what it does: device code, and the symbols that others see."""
+    symbols = subprocess.run(["nm", "-DC", str(library)], capture_output=True, text=True, check=False).stdout
+    undefined = sorted({line.split(" U ", 1)[1] for line in symbols.splitlines() if " U " in line})
+    strong = sorted(re.findall(r"^\w+ ([TDB] .*)$", symbols, re.MULTILINE))
+    tool = shutil.which("cuobjdump") or "/usr/local/cuda/bin/cuobjdump"
+    try:
+        sass = subprocess.run([tool, "-sass", str(library)], capture_output=True, text=True, check=False).stdout
+    except OSError:
+        sass = ""
+    code = "\n".join(line for line in sass.splitlines() if re.match(r"\s+(/\*[0-9a-f]{4,}\*/|\.|Function)", line))
+    code = re.sub(r"_GLOBAL__N__[0-9a-f]+_", "_GLOBAL__N__", code)
+    return {
+        "sass_sha256": hashlib.sha256(code.encode()).hexdigest() if sass else None,
+        "sass_lines": code.count("\n"),
+        "strong_sha256": hashlib.sha256("\n".join(strong).encode()).hexdigest(),
+        "undefined": undefined,
+    }
+
+
+# --- builds -----------------------------------------------------------------------------------------------------------
+
+
+def make_tree(arch: str, work: Path) -> Path:
+    """The slim headers, and their bindings precompiled for the usual flags."""
+    from kbverified.compilation import precompiled, slim_tree, toolchain
+
+    tools = toolchain.find(arch)
+    tree = slim_tree.slim_tree(work, tools)
+    if tree is None:
+        raise SystemExit(f"no slim headers could be made: see failed.log in {work}/pch")
+    for flags in ((), ("-O3",), ("-O2",)):
+        precompiled.precompile(tree, tools, flags)
+    stand_ins = work / "stand-ins"
+    stand_ins.mkdir(exist_ok=True)
+    for name in ("c10_cuda", "torch_cuda"):
+        library = stand_ins / f"lib{name}.so"
+        subprocess.run([tools.cxx, "-shared", "-x", "c++", os.devnull, "-o", str(library)], check=True)
+    return tree
+
+
+def build_all(requests: dict[str, dict[str, Any]], arguments: Any, work: Path, tree: Path, deadline: float) -> None:
+    """Slim builds of all requests, then plain ones, as many at a time as there are jobs."""
+
+    def one(task: tuple[str, str]) -> None:
+        key, way = task
+        target = work / "built" / f"{key}.{way}.json"
+        left = deadline - time.monotonic()
+        if target.exists() or left < 30:
+            return
+        folder = work / "building" / f"{key}.{way}"
+        told = {
+            "request": requests[key],
+            "folder": str(folder),
+            "tree": str(tree) if way == "slim" else None,
+            "stand_ins": str(work / "stand-ins"),
+            "arch": arguments.arch,
+            "target": str(target),
+        }
+        limit_s = min(arguments.build_timeout, left)
+        printed = run_inner("build", told, folder, limit_s)
+        if not target.exists() and limit_s == arguments.build_timeout:
+            target.write_text(json.dumps({"built": False, "error": f"no result: {printed[-2000:]}", "headers": ""}))
+        shutil.rmtree(folder, ignore_errors=True)
+
+    (work / "built").mkdir(exist_ok=True)
+    keys = sorted(requests)
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        list(pool.map(one, [(key, "slim") for key in keys]))
+        slim = {key: read(work, key, "slim") or {} for key in keys}
+        odd = [key for key in keys if slim[key] and slim[key].get("headers") != "headers: slim"]
+        rest = [key for key in keys if key not in odd]
+        if arguments.plain == "sample":
+            rest = rest[:: max(len(rest) // max(arguments.sample, 1), 1)][: arguments.sample]
+        if arguments.plain != "none":
+            list(pool.map(one, [(key, "plain") for key in odd + rest]))
+
+
+def read(work: Path, key: str, way: str) -> dict[str, Any] | None:
+    path = work / "built" / f"{key}.{way}.json"
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+# --- comparison -------------------------------------------------------------------------------------------------------
+
+
+def compare(slim: dict[str, Any], plain: dict[str, Any]) -> str:
+    """``equal``, or in what the two ways differ."""
+    if slim["built"] != plain["built"]:
+        return f"slim {'built' if slim['built'] else 'failed'}, plain {'built' if plain['built'] else 'failed'}"
+    if not slim["built"]:
+        return "equal" if messages(slim["error"]) == messages(plain["error"]) else "other error messages"
+    for field in ("sass_sha256", "strong_sha256"):
+        if slim[field] != plain[field]:
+            return f"other {field}"
+    extra = set(slim["undefined"]) - set(plain["undefined"])
+    return f"needs other symbols: {sorted(extra)[:5]}" if extra else "equal"
+
+
+def messages(text: str | None) -> list[str]:
+    """The compilers' error messages, without the places of files."""
+    lines = [line for line in str(text).splitlines() if re.search(r"\berror\b", line) and "Error building" not in line]
+    return sorted({re.sub(r"\S*/(building|build)/\S*/", "", line) for line in lines})
+
+
+def summarise(found: dict[str, Any], requests: dict[str, dict[str, Any]], work: Path) -> dict[str, Any]:
+    rows = []
+    for key, request in sorted(requests.items()):
+        slim, plain = read(work, key, "slim"), read(work, key, "plain")
+        rows.append(
+            {
+                "key": key,
+                "function": request["function"],
+                "candidates": request["candidates"],
+                "names": [found[sha256]["name"] for sha256 in request["candidates"]],
+                "slim": slim and {k: v for k, v in slim.items() if k != "undefined"},
+                "plain": plain and {k: v for k, v in plain.items() if k != "undefined"},
+                "outcome": compare(slim, plain) if slim and plain else None,
+            }
+        )
+    both = [row for row in rows if row["outcome"] is not None]
+    slim_rows = [row for row in rows if row["slim"]]
+    return {
+        "candidates": len(found),
+        "candidates_without_request": len(found) - len({s for r in requests.values() for s in r["candidates"]}),
+        "requests": rows,
+        "requests_total": len(rows),
+        "built_slim_way": len(slim_rows),
+        "with_slim_headers": sum(row["slim"]["headers"] == "headers: slim" for row in slim_rows),
+        "with_full_headers": {
+            row["key"]: row["slim"]["headers"] for row in slim_rows if "full" in row["slim"]["headers"]
+        },
+        "failed_slim_way": [row["key"] for row in slim_rows if not row["slim"]["built"]],
+        "compared": len(both),
+        "both_built": sum(bool(row["slim"]["built"] and row["plain"]["built"]) for row in both),
+        "both_failed": sum(not row["slim"]["built"] and not row["plain"]["built"] for row in both),
+        "differ": {row["key"]: row["outcome"] for row in both if row["outcome"] != "equal"},
+        "cpu_s": costs(both, slim_rows),
+    }
+
+
+def costs(both: list[dict[str, Any]], slim_rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Medians over requests that built both ways, and over all slim ones."""
+    pairs = [
+        (row["slim"]["cpu_s"], row["plain"]["cpu_s"]) for row in both if row["slim"]["built"] and row["plain"]["built"]
+    ]
+    pairs = [pair for pair in pairs if pair[0] > 0]
+    all_slim = [row["slim"]["cpu_s"] for row in slim_rows if row["slim"].get("cpu_s")]
+    return {
+        "slim_median_all": statistics.median(all_slim) if all_slim else None,
+        "slim_max_all": max(all_slim, default=None),
+        "slim_median": statistics.median(s for s, _ in pairs) if pairs else None,
+        "plain_median": statistics.median(p for _, p in pairs) if pairs else None,
+        "ratio_median": round(statistics.median(p / s for s, p in pairs), 2) if pairs else None,
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
