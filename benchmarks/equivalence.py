@@ -14,7 +14,7 @@ both fail with the same message. Anything else is listed.
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
+import contextlib
 import hashlib
 import inspect
 import json
@@ -26,6 +26,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +48,7 @@ def main() -> int:
     parser.add_argument("--build-timeout", type=float, default=400.0)
     parser.add_argument("--plain", choices=("all", "sample", "none"), default="all", help="which to build plainly too")
     parser.add_argument("--sample", type=int, default=12, help="how many of them with --plain sample")
-    parser.add_argument("--inner", nargs=2, metavar=("WHAT", "JSON"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.inner:
-        return inner(arguments.inner[0], json.loads(arguments.inner[1]))
     deadline = time.monotonic() + arguments.seconds
     work = arguments.work.absolute()
     work.mkdir(parents=True, exist_ok=True)
@@ -89,21 +88,17 @@ def extract(found: dict[str, dict[str, str]], arguments: Any, work: Path, deadli
     """Content key to request; each names the candidates (sha256) that ask for it."""
     folder = work / "extracted"
     folder.mkdir(exist_ok=True)
-
-    def one(sha256: str) -> None:
+    tasks = []
+    for sha256, candidate in found.items():
         target = folder / f"{sha256}.json"
-        if target.exists() or time.monotonic() > deadline:
-            return
         source = folder / f"{sha256}.py"
-        source.write_text(found[sha256]["source"])
-        problem = problem_of(found[sha256]["name"], arguments.kernelbench)
+        if target.exists():
+            continue
+        source.write_text(candidate["source"])
+        problem = problem_of(candidate["name"], arguments.kernelbench)
         told = {"source": str(source), "problem": problem, "target": str(target), "arch": arguments.arch}
-        done = run_inner("extract", told, folder / f"{sha256}.d", 180)
-        if not target.exists():
-            target.write_text(json.dumps({"requests": [], "met": done[-2000:]}))
-
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        list(pool.map(one, found))
+        tasks.append(Task(extract_one, told, folder / f"{sha256}.d", {"requests": []}))
+    run_all(tasks, arguments.jobs, deadline, 120.0)
     requests: dict[str, dict[str, Any]] = {}
     for sha256 in found:
         if (folder / f"{sha256}.json").exists():
@@ -119,33 +114,78 @@ def problem_of(name: str, kernelbench: Path | None) -> str | None:
     return next((str(p.absolute()) for p in (kernelbench / f"level{match[1]}").glob(f"{match[2]}_*.py")), None)
 
 
-def run_inner(what: str, told: dict[str, Any], folder: Path, timeout_s: float) -> str:
-    """Run one step in a process of its own, in a folder of its own; returns the end of what it printed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, str(Path(__file__).absolute()), "--inner", what, json.dumps(told)]
-    environment = {**os.environ, "TMPDIR": str(folder), "CUDA_VISIBLE_DEVICES": "", "MAX_JOBS": "2"}
-    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
-    with (folder / "printed.txt").open("w+b") as printed:
-        child = subprocess.Popen(
-            command, stdout=printed, stderr=subprocess.STDOUT, cwd=folder, env=environment, start_new_session=True
-        )
-        try:
-            child.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(child.pid, 9)
-            child.wait()
-            return f"did not end within {timeout_s:.0f} s"
-    return (folder / "printed.txt").read_text(errors="replace")[-4000:]
+# --- processes ------------------------------------------------------------------------------------------------------
 
 
-# --- in processes of their own --------------------------------------------------------------------------------------
+@dataclass
+class Task:
+    """One step in a process of its own, which writes ``told["target"]``."""
+
+    function: Callable[[dict[str, Any]], None]
+    told: dict[str, Any]
+    folder: Path
+    without: dict[str, Any]
+    """What to write where the process gives no result."""
 
 
-def inner(what: str, told: dict[str, Any]) -> int:
-    return {"extract": inner_extract, "build": inner_build}[what](told)
+def run_all(tasks: list[Task], jobs: int, deadline: float, limit_s: float) -> None:
+    """Run tasks in forks of this process, which has imported torch once for all; none starts near the deadline."""
+    import torch.utils.cpp_extension
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        torch.empty(1)  # what it imports at first use is imported before the forks
+    waiting = list(reversed(tasks))
+    active: dict[int, tuple[Task, float]] = {}
+    while waiting or active:
+        while waiting and len(active) < jobs and deadline - time.monotonic() > 30:
+            task = waiting.pop()
+            active[fork(task)] = (task, time.monotonic())
+        if not active:
+            return
+        time.sleep(0.05)
+        for pid, (task, start) in list(active.items()):
+            over = time.monotonic() > min(start + limit_s, deadline)
+            if over:
+                os.killpg(pid, 9)
+            if os.waitpid(pid, 0 if over else os.WNOHANG)[0]:
+                del active[pid]
+                finish(task, over and time.monotonic() > deadline)
 
 
-def inner_extract(told: dict[str, Any]) -> int:
+def finish(task: Task, cut_short: bool) -> None:
+    target = Path(task.told["target"])
+    if not target.exists() and not cut_short:
+        printed = (task.folder / "printed.txt").read_text(errors="replace")[-2000:]
+        target.write_text(json.dumps({**task.without, "error": f"no result: {printed}"}))
+    shutil.rmtree(task.folder, ignore_errors=True)
+
+
+def fork(task: Task) -> int:
+    task.folder.mkdir(parents=True, exist_ok=True)
+    printed = os.open(task.folder / "printed.txt", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    pid = os.fork()
+    if pid:
+        os.close(printed)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)
+        return pid
+    try:
+        os.setpgid(0, 0)
+        os.dup2(printed, 1)
+        os.dup2(printed, 2)
+        os.chdir(task.folder)
+        os.environ.update(TMPDIR=str(task.folder), CUDA_VISIBLE_DEVICES="", MAX_JOBS="2")
+        os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        task.function(task.told)
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+    finally:
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def extract_one(told: dict[str, Any]) -> None:
     """Import, construct and call the candidate once on fake tensors; keep what it asks torch's builder for."""
     import importlib.util
     from unittest.mock import MagicMock
@@ -189,7 +229,6 @@ def inner_extract(told: dict[str, Any]) -> int:
         met = f"{type(error).__name__}: {error}"[:500]
     unique = list({request["key"]: request for request in requests}.values())
     Path(told["target"]).write_text(json.dumps({"requests": unique, "met": met}))
-    return 0
 
 
 def load_module(util: Any, name: str, path: str) -> Any:
@@ -200,7 +239,7 @@ def load_module(util: Any, name: str, path: str) -> Any:
     return module
 
 
-def inner_build(told: dict[str, Any]) -> int:
+def build_one(told: dict[str, Any]) -> None:
     """Build one request through the hooks, with or without slim headers, and say what came out."""
     import torch
     from torch.utils import cpp_extension
@@ -241,7 +280,6 @@ def inner_build(told: dict[str, Any]) -> int:
         **(contents(libraries[0]) if built else {}),
     }
     Path(told["target"]).write_text(json.dumps(outcome))
-    return 0
 
 
 def cpu_s() -> float:
@@ -294,38 +332,31 @@ def make_tree(arch: str, work: Path) -> Path:
 def build_all(requests: dict[str, dict[str, Any]], arguments: Any, work: Path, tree: Path, deadline: float) -> None:
     """Slim builds of all requests, then plain ones, as many at a time as there are jobs."""
 
-    def one(task: tuple[str, str]) -> None:
-        key, way = task
-        target = work / "built" / f"{key}.{way}.json"
-        left = deadline - time.monotonic()
-        if target.exists() or left < 30:
-            return
-        folder = work / "building" / f"{key}.{way}"
-        told = {
-            "request": requests[key],
-            "folder": str(folder),
-            "tree": str(tree) if way == "slim" else None,
-            "stand_ins": str(work / "stand-ins"),
-            "arch": arguments.arch,
-            "target": str(target),
-        }
-        limit_s = min(arguments.build_timeout, left)
-        printed = run_inner("build", told, folder, limit_s)
-        if not target.exists() and limit_s == arguments.build_timeout:
-            target.write_text(json.dumps({"built": False, "error": f"no result: {printed[-2000:]}", "headers": ""}))
-        shutil.rmtree(folder, ignore_errors=True)
+    def tasks(keys: list[str], way: str) -> list[Task]:
+        found = []
+        for key in keys:
+            told = {
+                "request": requests[key],
+                "folder": str(work / "building" / f"{key}.{way}"),
+                "tree": str(tree) if way == "slim" else None,
+                "stand_ins": str(work / "stand-ins"),
+                "arch": arguments.arch,
+                "target": str(work / "built" / f"{key}.{way}.json"),
+            }
+            if not Path(told["target"]).exists():
+                found.append(Task(build_one, told, Path(told["folder"]), {"built": False, "headers": ""}))
+        return found
 
     (work / "built").mkdir(exist_ok=True)
     keys = sorted(requests)
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        list(pool.map(one, [(key, "slim") for key in keys]))
-        slim = {key: read(work, key, "slim") or {} for key in keys}
-        odd = [key for key in keys if slim[key] and slim[key].get("headers") != "headers: slim"]
-        rest = [key for key in keys if key not in odd]
-        if arguments.plain == "sample":
-            rest = rest[:: max(len(rest) // max(arguments.sample, 1), 1)][: arguments.sample]
-        if arguments.plain != "none":
-            list(pool.map(one, [(key, "plain") for key in odd + rest]))
+    run_all(tasks(keys, "slim"), arguments.jobs, deadline, arguments.build_timeout)
+    slim = {key: read(work, key, "slim") for key in keys}
+    odd = [key for key in keys if (slim[key] or {}).get("headers") != "headers: slim"]
+    rest = [key for key in keys if key not in odd]
+    if arguments.plain == "sample":
+        rest = rest[:: max(len(rest) // max(arguments.sample, 1), 1)][: arguments.sample]
+    if arguments.plain != "none":
+        run_all(tasks(odd + rest, "plain"), arguments.jobs, deadline, arguments.build_timeout)
 
 
 def read(work: Path, key: str, way: str) -> dict[str, Any] | None:

@@ -55,6 +55,8 @@ class Declarations:
     """Class template to the headers that specialise it."""
     parents: dict[str, str] = field(default_factory=dict)
     """Header to the file that included it first; also: every file that was read."""
+    aliases: dict[str, set[str]] = field(default_factory=dict)
+    """Namespace alias to the last components of what it stands for."""
     directives: set[str] = field(default_factory=set)
     """Last components of the namespaces named in using-directives at namespace scope."""
 
@@ -207,6 +209,8 @@ def _declare(
             entry = (header, scope.namespace, " ".join(statement).replace(" :: ", "::"))
             found.usings.setdefault(words[-1], set()).add(entry)
         return
+    if words[0] == "namespace" and "=" in words:
+        found.aliases.setdefault(words[1], set()).add(words[-1])
     if "operator" in words:
         at = words.index("operator")
         if words[at - 1 : at] != ["::"]:

@@ -30,7 +30,7 @@ _COMMENT_OR_STRING = re.compile(
 _INCLUDE = re.compile(
     r'^[ \t]*#[ \t]*(?:include|import|include_next)[ \t]*(?:<([^>\n]+)>|"([^"\n]+)"|(\S+))', re.MULTILINE
 )
-_WORD = re.compile(r"(?:(?P<scope>[A-Za-z_]\w*|)\s*(?P<join>::|\.|->)\s*)?(?P<name>[A-Za-z_]\w*)(?P<call>\s*[(<])?")
+_TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.]*|\S")
 _RAISED = frozenset(("torch", "at", "c10"))
 """torch:: sees at:: and at:: sees c10:: by using-directives in torch's own headers."""
 
@@ -100,6 +100,7 @@ def _wanted(code: str, index: dict[str, Any], entry: str) -> set[tuple[int, bool
         re.findall(r"\busing\s+namespace\s+(?:\w+\s*::\s*)*(\w+)|\bnamespace\s+(?:\w+\s*::\s*)*(\w+)\s*\{", body)
     )
     spaces = {word for pair in opened for word in pair if word}
+    spaces |= {target for word in spaces for target in index["aliases"].get(word, ())}
     if spaces & _RAISED:
         spaces |= _RAISED
     # A macro may call what it is given, an alias may stand for any namespace: then every mention counts.
@@ -108,26 +109,33 @@ def _wanted(code: str, index: dict[str, Any], entry: str) -> set[tuple[int, bool
     )
     names, headers, namespaces = index["names"], index["headers"], index["namespaces"]
     found: set[tuple[int, bool]] = set()
-    seen: set[tuple[str, str, bool]] = set()
-    for match in _WORD.finditer(body):
-        name = match["name"]
-        join, scope, called = match["join"], match["scope"], match["call"] is not None
-        if (name, f"{scope}{join}", called) in seen:
-            continue
-        seen.add((name, f"{scope}{join}", called))
+    for mention in sorted(_mentions(body)):
+        join, _, name, called = mention
         if join in (".", "->"):
             found.update((number, False) for number in index["methods"].get(name, ()))
         for number, space, known in names.get(name, ()):
             if entry == "types" and not headers[number]["types"]:
                 continue
-            if _reaches(namespaces[space], join, scope or "", called, spaces, words, anywhere):
-                found.add((number, bool(known)))
+            for scope in index["aliases"].get(mention[1], (mention[1],)):
+                if _reaches(namespaces[space], join, scope, called, spaces, words, anywhere):
+                    found.add((number, bool(known)))
+    return found
+
+
+def _mentions(code: str) -> set[tuple[str, str, str, bool]]:
+    """{(``::``, ``.``, ``->`` or nothing, the name before ``::``, the name, whether ``(`` or ``<`` follows)}."""
+    found: set[tuple[str, str, str, bool]] = set()
+    tokens = ["", "", *_TOKEN.findall(code), ""]
+    for before, join, name, after in zip(tokens, tokens[1:], tokens[2:], tokens[3:], strict=False):
+        if name[:1].isalpha() or name[:1] == "_":
+            scope = before if join == "::" and (before[:1].isalpha() or before[:1] == "_" or before == ">") else ""
+            found.add((join if join in ("::", ".", "->") else "", scope, name, after in ("(", "<")))
     return found
 
 
 def _reaches(
     space: dict[str, Any],
-    join: str | None,
+    join: str,
     scope: str,
     called: bool,
     spaces: set[str],
@@ -140,13 +148,13 @@ def _reaches(
         return True
     if anywhere:
         return space["types"] or last in words
+    if join in (".", "->") or scope == ">":  # a member
+        return False
     if join == "::" and scope:
         return scope == last or (scope in _RAISED and path in _RAISED)
-    if join in (".", "->"):
-        return False
     if last in spaces:
         return True
-    return called and space["types"]  # found through the types of its arguments
+    return called and not join and space["types"]  # found through the types of its arguments
 
 
 def _collect(found: set[int], code: str, index: dict[str, Any], python: bool) -> Choice:

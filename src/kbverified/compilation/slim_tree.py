@@ -78,8 +78,7 @@ def slim_tree(root: Path, toolchain: Toolchain) -> Path | None:
     None where it cannot be made (its ``failed.log`` says why): builds then read the plain headers. Safe under
     parallel use.
     """
-    identity = [VERSION, *toolchain.identity(), str(torch_folder())]
-    folder = root.absolute() / "pch" / ("slim-" + hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16])
+    folder = _place(root, toolchain)
     if (folder / INDEX).exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,6 +96,17 @@ def slim_tree(root: Path, toolchain: Toolchain) -> Path | None:
         return None
     finally:
         os.close(fd)
+
+
+def existing(root: Path, toolchain: Toolchain) -> Path | None:
+    """The folder where ``slim_tree`` has made it; makes nothing."""
+    folder = _place(root, toolchain)
+    return folder if (folder / INDEX).exists() else None
+
+
+def _place(root: Path, toolchain: Toolchain) -> Path:
+    identity = json.dumps([VERSION, *toolchain.identity(), str(torch_folder())])
+    return root.absolute() / "pch" / f"slim-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def _make(folder: Path, toolchain: Toolchain) -> None:
@@ -197,6 +207,12 @@ class Compiler:
         probe.write_text(f"#include <{header}>\n")
         return scan(self.run(["-E", "-dD", str(probe)], before))
 
+    def included(self, folder: Path, header: str) -> frozenset[str]:
+        """The files that a header includes, and theirs."""
+        probe = folder / "kbv" / "probe.cpp"
+        probe.write_text(f"#include <{header}>\n")
+        return frozenset(self.run(["-M", str(probe)]).replace("\\\n", " ").split()[1:])
+
 
 def cxx_standard(installed: Path) -> str:
     """The -std flag of torch's own builder, which a precompiled header has to share."""
@@ -210,7 +226,7 @@ def make_index(compiler: Compiler, folder: Path, include: Path) -> dict[str, Any
     """What the full headers declare and the slim ones do not, for ``slim_choice``."""
     slim = [f"-I{folder}", DEFINE]
     full = compiler.declared(folder, "torch/extension.h")
-    types = compiler.declared(folder, "torch/types.h")
+    types = compiler.included(folder, "torch/types.h")
     base = compiler.declared(folder, "kbv/base.h", slim)
     python = compiler.declared(folder, "kbv/python.h", slim)
     return _Index(full, types, base, python, folder, include).result()
@@ -220,7 +236,7 @@ class _Index:
     def __init__(
         self,
         full: Declarations,
-        types: Declarations,
+        types: frozenset[str],
         base: Declarations,
         python: Declarations,
         folder: Path,
@@ -255,6 +271,7 @@ class _Index:
             "methods": {name: [indexing] for name in ("index", "index_put", "index_put_")},
             "functions": self._functions(),
             "usings": self._usings(),
+            "aliases": {name: sorted(targets) for name, targets in self.full.aliases.items()},
             "unknown": [
                 "torch/csrc/",
                 "torch/nn",
@@ -281,7 +298,7 @@ class _Index:
             path = name
         if (header, path) not in self._numbers:
             self._numbers[header, path] = len(self.headers)
-            rank, types = self.ranks.get(header, 0), header in self.types.parents
+            rank, types = self.ranks.get(header, 0), header in self.types
             self.headers.append({"path": path, "kind": kind, "rank": rank, "types": types})
         return self._numbers[header, path]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import source_check
+from kbverified.compilation import cache, precompiled, slim_tree, toolchain
 from kbverified.compilation import directory as directories
-from kbverified.compilation import precompiled, slim_tree, toolchain
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Settings, start_process
 from kbverified.protocol import WEIGHT_SEED
 from kbverified.records import Build, ProblemRecord
@@ -44,10 +44,11 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
     if headers is not None:
         precompiled.precompile(headers, tools, precompiled.guess_flags(text))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with directories.locked(build):
+    with cache.in_use(build), directories.locked(build):
         fields.update(_build(candidate, audit, settings, build, headers))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     fields["cpu_seconds"] = round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2)
+    cache.sweep(settings.build_root)
     return fields
 
 
