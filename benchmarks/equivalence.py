@@ -290,22 +290,29 @@ def cpu_s() -> float:
 
 def contents(library: Path) -> dict[str, Any]:
     """What a library holds, as far as it says what it does: device code, and the symbols that others see."""
-    symbols = subprocess.run(["nm", "-DC", str(library)], capture_output=True, text=True, check=False).stdout
-    undefined = sorted({line.split(" U ", 1)[1] for line in symbols.splitlines() if " U " in line})
-    strong = sorted(re.findall(r"^\w+ ([TDB] .*)$", symbols, re.MULTILINE))
-    tool = shutil.which("cuobjdump") or "/usr/local/cuda/bin/cuobjdump"
-    try:
-        sass = subprocess.run([tool, "-sass", str(library)], capture_output=True, text=True, check=False).stdout
-    except OSError:
-        sass = ""
-    code = "\n".join(line for line in sass.splitlines() if re.match(r"\s+(/\*[0-9a-f]{4,}\*/|\.|Function)", line))
-    code = re.sub(r"_GLOBAL__N__[0-9a-f]+_", "_GLOBAL__N__", code)
+    symbols = printed(["nm", "-DC", str(library)])
+    section = library.with_suffix(".fatbin")
+    printed(["objcopy", "-O", "binary", "--only-section=.nv_fatbin", str(library), str(section)])
+    code = section.read_bytes() if section.exists() else b""
+    # Names of what has internal linkage hold a number of nvcc's, which may differ where instructions do not.
+    sass = printed([shutil.which("cuobjdump") or "/usr/local/cuda/bin/cuobjdump", "-sass", str(library)])
+    lines = [line for line in sass.splitlines() if re.match(r"\s+(/\*[0-9a-f]{4,}\*/|Function)", line)]
+    text = re.sub(r"_GLOBAL__N__[0-9a-f]+_|_INTERNAL_[0-9a-f]+_", "", "\n".join(lines))
     return {
-        "sass_sha256": hashlib.sha256(code.encode()).hexdigest() if sass else None,
-        "sass_lines": code.count("\n"),
-        "strong_sha256": hashlib.sha256("\n".join(strong).encode()).hexdigest(),
-        "undefined": undefined,
+        "device_sha256": hashlib.sha256(code).hexdigest(),
+        "device_bytes": len(code),
+        "sass_sha256": hashlib.sha256(text.encode()).hexdigest() if text else None,
+        "strong": sorted(re.findall(r"^\w+ ([TDB] .*)$", symbols, re.MULTILINE)),
+        "undefined": sorted({line.split(" U ", 1)[1] for line in symbols.splitlines() if " U " in line}),
     }
+
+
+def printed(command: list[str]) -> str:
+    """Standard output of a tool; nothing where it fails or is not there."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False).stdout
+    except OSError:
+        return ""
 
 
 # --- builds -----------------------------------------------------------------------------------------------------------
@@ -373,9 +380,11 @@ def compare(slim: dict[str, Any], plain: dict[str, Any]) -> str:
         return f"slim {'built' if slim['built'] else 'failed'}, plain {'built' if plain['built'] else 'failed'}"
     if not slim["built"]:
         return "equal" if messages(slim["error"]) == messages(plain["error"]) else "other error messages"
-    for field in ("sass_sha256", "strong_sha256"):
-        if slim[field] != plain[field]:
-            return f"other {field}"
+    same_code = slim["device_sha256"] == plain["device_sha256"]
+    if not same_code and (slim["sass_sha256"] is None or slim["sass_sha256"] != plain["sass_sha256"]):
+        return "other device code"
+    if difference := set(slim["strong"]) ^ set(plain["strong"]):
+        return f"other symbols: {sorted(difference)[:5]}"
     extra = set(slim["undefined"]) - set(plain["undefined"])
     return f"needs other symbols: {sorted(extra)[:5]}" if extra else "equal"
 
@@ -396,8 +405,8 @@ def summarise(found: dict[str, Any], requests: dict[str, dict[str, Any]], work: 
                 "function": request["function"],
                 "candidates": request["candidates"],
                 "names": [found[sha256]["name"] for sha256 in request["candidates"]],
-                "slim": slim and {k: v for k, v in slim.items() if k != "undefined"},
-                "plain": plain and {k: v for k, v in plain.items() if k != "undefined"},
+                "slim": slim and {k: v for k, v in slim.items() if k not in ("undefined", "strong")},
+                "plain": plain and {k: v for k, v in plain.items() if k not in ("undefined", "strong")},
                 "outcome": compare(slim, plain) if slim and plain else None,
             }
         )

@@ -142,7 +142,7 @@ def _write(place: Path, choice: Choice, entries: Iterable[str]) -> None:
         path = place / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("#pragma once\n#include <kbv/source.h>\n")
-    (place / "kbv").mkdir(exist_ok=True)
+    (place / "kbv").mkdir(parents=True, exist_ok=True)
     (place / "kbv" / "source.h").write_text("\n".join(lines))
 
 
