@@ -58,13 +58,14 @@ def choose(source: str, index: dict[str, Any], python: bool) -> Choice:
     """
     code = _COMMENT_OR_STRING.sub(_blank, source)
     entry = _entry(source, index)
-    if "##" in code or "AT_PER_OPERATOR_HEADERS" in code or "_Pragma" in code:
+    if re.search(r"##|\bAT_PER_OPERATOR_HEADERS\b|\b_Pragma\b|\b__has_include\b", code):
         raise NeedsFull("the source pastes tokens or asks how torch's headers are made")
     wanted = _wanted(code, index, entry)
-    if not python and any(known for _, known in wanted):
-        python = True
-    if python and entry != "extension":
-        raise NeedsFull("the bindings' headers are wanted and not included")
+    # Only what torch/types.h does not include calls for the bindings' base; the rest can be had one by one.
+    if entry == "extension":
+        python = python or any(known and not index["headers"][number]["types"] for number, known in wanted)
+    else:
+        python = False
     found = {number for number, known in wanted if not (known and python)}
     return _collect(found, code, index, python)
 
