@@ -295,7 +295,7 @@ def contents(library: Path) -> dict[str, Any]:
     printed(["objcopy", "-O", "binary", "--only-section=.nv_fatbin", str(library), str(section)])
     code = section.read_bytes() if section.exists() else b""
     # Names of what has internal linkage hold a number of nvcc's, which may differ where instructions do not.
-    sass = printed([shutil.which("cuobjdump") or "/usr/local/cuda/bin/cuobjdump", "-sass", str(library)])
+    sass = printed([disassembler(), "-sass", str(library)])
     lines = [line for line in sass.splitlines() if re.match(r"\s+(/\*[0-9a-f]{4,}\*/|Function)", line)]
     text = re.sub(r"_GLOBAL__N__[0-9a-f]+_|_INTERNAL_[0-9a-f]+_", "", "\n".join(lines))
     return {
@@ -305,6 +305,15 @@ def contents(library: Path) -> dict[str, Any]:
         "strong": sorted(re.findall(r"^\w+ ([TDB] .*)$", symbols, re.MULTILINE)),
         "undefined": sorted({line.split(" U ", 1)[1] for line in symbols.splitlines() if " U " in line}),
     }
+
+
+def disassembler() -> str:
+    """cuobjdump, which Triton brings where the toolkit does not."""
+    from kbverified.compilation.toolchain import torch_folder
+
+    folder = torch_folder()
+    brought = folder.parent / "triton/backends/nvidia/bin/cuobjdump" if folder is not None else Path("cuobjdump")
+    return shutil.which("cuobjdump") or (str(brought) if brought.exists() else "/usr/local/cuda/bin/cuobjdump")
 
 
 def printed(command: list[str]) -> str:

@@ -8,13 +8,14 @@ never what it builds. The trusted side makes it, once per compiler, torch and fl
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
 import subprocess
 from pathlib import Path
 
-from kbverified.compilation.slim_tree import BINDINGS, DEFINE, Compiler
+from kbverified.compilation.slim_tree import BINDINGS, DEFINE, Compiler, failed_lately
 from kbverified.compilation.toolchain import Toolchain
 
 _OPTIMISATION = re.compile(r"-O(?:[0-3sg]|fast)")
@@ -36,9 +37,10 @@ def precompile(tree: Path, toolchain: Toolchain, flags: tuple[str, ...]) -> bool
     made, failed = folder / f"{name}.gch", tree / f"failed-{name}.log"
     if made.exists():
         return True
-    if failed.exists():
+    if failed_lately(failed):
         return False
     folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
     fd = os.open(tree.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -54,8 +56,10 @@ def _build(tree: Path, made: Path, failed: Path, toolchain: Toolchain, flags: tu
     try:
         Compiler(toolchain).run(arguments, [f"-I{tree / BINDINGS}", f"-I{tree}", DEFINE])
     except (OSError, subprocess.CalledProcessError) as error:
-        failed.write_text(str(getattr(error, "stderr", "") or error)[-4000:])
+        with contextlib.suppress(OSError):
+            failed.write_text(str(getattr(error, "stderr", "") or error)[-4000:])
         temporary.unlink(missing_ok=True)
         return False
+    temporary.chmod(0o644)  # whatever the umask: workers have uids of their own
     temporary.rename(made)
     return True

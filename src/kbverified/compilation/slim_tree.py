@@ -8,6 +8,7 @@ base; an index says which other headers a source has to have (``slim_choice.py``
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -16,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sysconfig
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ VERSION = 1
 DEFINE = "-DAT_PER_OPERATOR_HEADERS"
 INDEX = "index.json"
 KEPT = "kbv/make_variable.o"
+RETRY_S = 3600.0
 BINDINGS = "bindings"
 """Folder with general headers for sources that need no more than the base with pybind11: precompiled."""
 
@@ -86,16 +89,22 @@ def slim_tree(root: Path, toolchain: Toolchain) -> Path | None:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         if not (folder / INDEX).exists():
-            if (folder / "failed.log").exists():
+            if failed_lately(folder / "failed.log"):
                 return None
             _make(folder, toolchain)
         return folder
     except (OSError, ValueError, KeyError, subprocess.CalledProcessError) as error:
         text = str(getattr(error, "stderr", "") or error)
-        (folder / "failed.log").write_text(text[-4000:])
+        with contextlib.suppress(OSError):
+            (folder / "failed.log").write_text(text[-4000:])
         return None
     finally:
         os.close(fd)
+
+
+def failed_lately(log: Path) -> bool:
+    """Whether something could not be made within the last hour: a full disk passes, a compiler's answer stays."""
+    return log.exists() and time.time() - log.stat().st_mtime < RETRY_S
 
 
 def existing(root: Path, toolchain: Toolchain) -> Path | None:
@@ -126,9 +135,19 @@ def _make(folder: Path, toolchain: Toolchain) -> None:
     _write(keep, _KEEP)
     compiler.run(["-O2", "-c", str(keep), "-o", str(folder / KEPT)])
     index = make_index(compiler, folder, include)
+    _readable_by_workers(folder)
     temporary = folder / f"{INDEX}.tmp"
     temporary.write_text(json.dumps(index, separators=(",", ":")))
+    temporary.chmod(0o644)
     temporary.rename(folder / INDEX)
+
+
+def _readable_by_workers(folder: Path) -> None:
+    """Workers have uids of their own, and the umask may be strict."""
+    for place, _, names in os.walk(folder):
+        os.chmod(place, 0o755)
+        for name in names:
+            os.chmod(os.path.join(place, name), 0o644)
 
 
 def _write(path: Path, text: str) -> None:
