@@ -360,7 +360,7 @@ def build_all(requests: dict[str, dict[str, Any]], arguments: Any, work: Path, t
                 "target": str(work / "built" / f"{key}.{way}.json"),
             }
             if not Path(told["target"]).exists():
-                found.append(Task(build_one, told, Path(told["folder"]), {"built": False, "headers": ""}))
+                found.append(Task(build_one, told, Path(told["folder"]), {"built": None, "headers": ""}))
         return found
 
     (work / "built").mkdir(exist_ok=True)
@@ -404,6 +404,11 @@ def messages(text: str | None) -> list[str]:
     return sorted({re.sub(r"\S*/(building|build)/\S*/", "", line) for line in lines})
 
 
+def has_result(outcome: dict[str, Any] | None) -> bool:
+    """Whether a build ended by itself; one that was cut short says nothing."""
+    return outcome is not None and outcome["built"] is not None
+
+
 def summarise(found: dict[str, Any], requests: dict[str, dict[str, Any]], work: Path) -> dict[str, Any]:
     rows = []
     for key, request in sorted(requests.items()):
@@ -416,11 +421,11 @@ def summarise(found: dict[str, Any], requests: dict[str, dict[str, Any]], work: 
                 "names": [found[sha256]["name"] for sha256 in request["candidates"]],
                 "slim": slim and {k: v for k, v in slim.items() if k not in ("undefined", "strong")},
                 "plain": plain and {k: v for k, v in plain.items() if k not in ("undefined", "strong")},
-                "outcome": compare(slim, plain) if slim and plain else None,
+                "outcome": compare(slim, plain) if has_result(slim) and has_result(plain) else None,
             }
         )
     both = [row for row in rows if row["outcome"] is not None]
-    slim_rows = [row for row in rows if row["slim"]]
+    slim_rows = [row for row in rows if has_result(row["slim"])]
     return {
         "candidates": len(found),
         "candidates_without_request": len(found) - len({s for r in requests.values() for s in r["candidates"]}),
@@ -431,7 +436,10 @@ def summarise(found: dict[str, Any], requests: dict[str, dict[str, Any]], work: 
         "with_full_headers": {
             row["key"]: row["slim"]["headers"] for row in slim_rows if "full" in row["slim"]["headers"]
         },
-        "failed_slim_way": [row["key"] for row in slim_rows if not row["slim"]["built"]],
+        "failed_slim_way": [row["key"] for row in slim_rows if row["slim"]["built"] is False],
+        "cut_short": [
+            f"{row['key']}.{way}" for row in rows for way in ("slim", "plain") if row[way] and not has_result(row[way])
+        ],
         "compared": len(both),
         "both_built": sum(bool(row["slim"]["built"] and row["plain"]["built"]) for row in both),
         "both_failed": sum(not row["slim"]["built"] and not row["plain"]["built"] for row in both),
