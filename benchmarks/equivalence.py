@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 WORD = re.compile(r"cpp_extension|load_inline")
 
@@ -404,7 +404,7 @@ def messages(text: str | None) -> list[str]:
     return sorted({re.sub(r"\S*/(building|build)/\S*/", "", line) for line in lines})
 
 
-def has_result(outcome: dict[str, Any] | None) -> bool:
+def has_result(outcome: dict[str, Any] | None) -> TypeGuard[dict[str, Any]]:
     """Whether a build ended by itself; one that was cut short says nothing."""
     return outcome is not None and outcome["built"] is not None
 
