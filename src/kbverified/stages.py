@@ -164,8 +164,8 @@ def _run(
         return build.run(candidate, sha, audit, settings), {}
     lease.require(settings.device)
     lease.leave_driver_untouched()
+    from kbverified.compilation import cache, toolchain
     from kbverified.compilation import directory as directories
-    from kbverified.compilation import toolchain
     from kbverified.judge.stage import Job
     from kbverified.sandbox import reclaim
 
@@ -173,9 +173,12 @@ def _run(
     folder = directories.build_directory(settings.build_root, sha, toolchain.find(settings.arch))
     writable = stage == "hidden-gate"
     job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode, allowed_cores=allowed_cores)
-    if writable and compiled_path is not None:
-        job.builds_in_gate = records.read(compiled_path, CompileRecord).deferred is not None
-    with directories.locked(folder) if writable else _unlocked(folder):
+    compiled = records.read(compiled_path, CompileRecord) if compiled_path is not None else None
+    if writable and compiled is not None:
+        job.builds_in_gate = compiled.deferred is not None
+    with cache.in_use(folder), directories.locked(folder) if writable else _unlocked(folder):
+        if compiled is not None and any(b.ok for b in compiled.builds) and not _has_content(folder):
+            job.builds_in_gate = True  # swept since: it is built again, which may take as long as a build
         try:
             job.spawn_workers()  # first, so that they import torch while this process does
             fields = _stage_module(stage).run(job)
@@ -196,6 +199,11 @@ def lease_times(held: Lease | None) -> dict[str, Any]:
     if held is None or not held.exclusive:
         return {}
     return {"device_wait_s": round(held.waited_s, 3), "device_hold_s": round(held.held_s, 3)}
+
+
+def _has_content(folder: Path) -> bool:
+    with os.scandir(folder) as entries:
+        return any(True for _ in entries)
 
 
 def _unlocked(folder: Path) -> contextlib.AbstractContextManager[None]:

@@ -12,12 +12,14 @@ import importlib.util
 import json
 import os
 import re
-import shlex
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from kbverified.compilation.slim_build import SlimHeaders, no_dependency_files
+from kbverified.compilation.slim_choice import NeedsFull
 
 DONE = "kbv-build.json"
 
@@ -32,10 +34,11 @@ class BuildFailed(RuntimeError):
 class Hooks:
     """Replaces torch.utils.cpp_extension.load and load_inline in this process."""
 
-    def __init__(self, directory: Path, writable: bool, header: Path | None, report: Callable[[dict[str, Any]], None]):
+    def __init__(self, directory: Path, writable: bool, headers: Path | None, report: Callable[[dict[str, Any]], None]):
+        """``headers``: the folder of slim headers (``slim_tree.py``), None to build with torch's alone."""
         self.directory = directory
         self.writable = writable
-        self.header = header
+        self.slim = SlimHeaders(headers) if headers is not None else None
         self.report = report
         self.failures: list[BuildFailed] = []
         self._loaded: dict[str, Any] = {}
@@ -88,11 +91,9 @@ class Hooks:
         arguments["name"] = module_name(asked, key, arguments)
         arguments["build_directory"] = str(folder)
         arguments["verbose"] = False
-        if self.header is not None:
-            arguments["extra_cflags"] = [*(arguments.get("extra_cflags") or []), _include_flag(self.header)]
         start = time.monotonic()
         try:
-            module = build(**arguments)
+            module, headers = self._try_builds(build, folder, arguments)
         except (RuntimeError, OSError, ValueError, TypeError) as error:
             text = f"building extension {asked!r} failed: {error}"
             if self.writable and "Error building extension" in text and not any(word in text for word in _PASSING):
@@ -101,8 +102,44 @@ class Hooks:
         done = {"module": arguments["name"], "sha256": _library_sha256(folder, arguments["name"])}
         (folder / DONE).write_text(json.dumps(done))
         _drop_objects(folder)
-        self.report({"name": asked[:200], "key": key, "ok": True, "cached": False, "seconds": _since(start)})
+        log = f"headers: {headers}"
+        self.report(
+            {"name": asked[:200], "key": key, "ok": True, "cached": False, "seconds": _since(start), "log": log}
+        )
         return module
+
+    def _try_builds(self, build: Callable[..., Any], folder: Path, arguments: dict[str, Any]) -> tuple[Any, str]:
+        """Build with slim headers, then with torch's own: (what the builder gave, which headers it read).
+
+        Whatever goes wrong with slim headers is no verdict and reaches no log: torch's own build tells.
+        """
+        if self.slim is None:
+            return build(**arguments), "full"
+        try:
+            return self._build_slim(build, folder, arguments, ("cpp", "cuda")), "slim"
+        except NeedsFull as reason:
+            return build(**arguments), f"full: {reason}"[:300]
+        except Exception as error:  # of our headers' making or the candidate's
+            why = f"full after slim: {_first_error(f'{type(error).__name__}: {error}')}"[:300]
+            only_cuda = _only_cuda_failed(str(error))
+        _forget_attempt(str(arguments["name"]), folder, keep=("main.o",) if only_cuda else ())
+        if only_cuda and (folder / "main.o").exists():
+            # The bindings are made: what is left to say is said by nvcc, over torch's own headers.
+            try:
+                return self._build_slim(build, folder, arguments, ("cpp",)), why
+            except Exception as error:
+                if _only_cuda_failed(str(error)):
+                    raise
+            _forget_attempt(str(arguments["name"]), folder)
+        return build(**arguments), why
+
+    def _build_slim(
+        self, build: Callable[..., Any], folder: Path, arguments: dict[str, Any], kinds: tuple[str, ...]
+    ) -> Any:
+        assert self.slim is not None
+        changed = self.slim.arguments(build.__name__, arguments, folder, kinds)
+        with no_dependency_files():
+            return build(**{name: _copied(value) for name, value in changed.items()})
 
     def _failed(
         self, failure: BuildFailed, asked: Any, key: str, text: str, seconds: float | None = None
@@ -181,9 +218,28 @@ def _library_sha256(folder: Path, module: str) -> str | None:
         return None
 
 
-def _include_flag(folder: Path) -> str:
-    """Flags go through ninja and a shell, which torch leaves to whoever names them."""
-    return shlex.quote(f"-I{folder}".replace("$", "$$"))
+def _only_cuda_failed(text: str) -> bool:
+    """Whether ninja names objects of CUDA sources, and nothing else, as what failed."""
+    failed = re.findall(r"^FAILED: (?:\[code=\d+\] )?(\S+)", text, re.MULTILINE)
+    return bool(failed) and all(name.endswith(".cuda.o") for name in failed)
+
+
+def _forget_attempt(name: str, folder: Path, keep: tuple[str, ...] = ()) -> None:
+    """As if nothing had been tried: torch's builder would give a second build of one name another name."""
+    from torch.utils import cpp_extension
+
+    getattr(cpp_extension.JIT_EXTENSION_VERSIONER, "entries", {}).pop(name, None)
+    for path in (*folder.glob("*.o"), folder / f"{name}.so", folder / "build.ninja"):
+        if path.name not in keep:
+            path.unlink(missing_ok=True)
+
+
+def _first_error(text: str) -> str:
+    """The line of a compiler's output that says what is wrong."""
+    lines = [line.strip() for line in text.splitlines()]
+    return next(
+        (line for line in lines if re.search(r"\berror\b\s*:|undefined symbol", line)), lines[0] if lines else ""
+    )
 
 
 def _drop_objects(folder: Path) -> None:

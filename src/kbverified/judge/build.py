@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import source_check
+from kbverified.compilation import cache, precompiled, slim_tree, toolchain
 from kbverified.compilation import directory as directories
-from kbverified.compilation import precompiled, toolchain
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Settings, start_process
 from kbverified.protocol import WEIGHT_SEED
 from kbverified.records import Build, ProblemRecord
@@ -44,14 +44,17 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
     if not asks_for_extension(source):
         return fields
     tools.require_compiler()
-    header = precompiled.precompiled_header(settings.build_root, tools, precompiled.guess_flags(text))
-    with directories.locked(build):
-        fields.update(_build(candidate, audit, settings, build, header))
+    headers = slim_tree.slim_tree(settings.build_root, tools)
+    if headers is not None:
+        precompiled.precompile(headers, tools, precompiled.guess_flags(text))
+    with cache.in_use(build), directories.locked(build):
+        fields.update(_build(candidate, audit, settings, build, headers))
+    cache.sweep(settings.build_root)
     return fields
 
 
 def _build(
-    candidate: Path, audit: ProblemRecord, settings: Settings, build: Path, header: Path | None
+    candidate: Path, audit: ProblemRecord, settings: Settings, build: Path, headers: Path | None
 ) -> dict[str, Any]:
     party = start_process(candidate, "ModelNew", settings, "compile", build, writable=True, sees_device=False)
     message = {
@@ -66,7 +69,7 @@ def _build(
         "weight_seed": WEIGHT_SEED,
         "build_directory": str(build),
         "build_writable": True,
-        "header": str(header) if header else None,
+        "header": str(headers) if headers else None,
         "threads": 1,
     }
     try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import affinity, lease
-from kbverified.compilation import directory
+from kbverified.compilation import directory, slim_tree, toolchain
 from kbverified.judge.party import (
     AMBIGUOUS,
     CandidateFailure,
@@ -129,7 +129,9 @@ class Job:
         message = self._start_message(party, weight_seed)
         message["digests"] = digests
         if party.class_name == "ModelNew":
+            headers = slim_tree.existing(self.settings.build_root, toolchain.find(self.settings.arch))
             message.update(build_directory=str(self.build), build_writable=self.build_writable)
+            message["header"] = str(headers) if headers else None
         party.post(message)
 
     def await_model(self, party: Party) -> dict[str, Any]:

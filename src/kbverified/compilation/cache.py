@@ -1,0 +1,156 @@
+"""Build directories as a cache: bounded in bytes, the least recently used go first, never one that a job may load.
+
+Every stage holds a shared lock on the directory it uses; a sweep removes only what it can lock alone and what has been
+idle for a while, so that a run in progress does not lose what its compile stage made. Torch-free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LIMIT_BYTES = 64 << 30
+"""All build directories together. One candidate's takes 1 to 3 MB, the paper's 8,750 about 20 GB."""
+IDLE_S = 24 * 3600.0
+"""What was used within this time stays, whatever the limit: its later stages may still be waiting for a device."""
+SWEEP_EVERY_S = 600.0
+"""A sweep looks at every file; between two of them the limit may be exceeded."""
+LIMIT_VARIABLE = "KBV_BUILD_CACHE_GIB"
+"""Environment variable that sets another limit (in GiB, may be a fraction)."""
+
+_DOOMED = ".evicted-"
+
+
+def limit_bytes() -> int:
+    """The limit in force. Raises ValueError where the variable is no number."""
+    text = os.environ.get(LIMIT_VARIABLE)
+    if text is None:
+        return LIMIT_BYTES
+    try:
+        return int(float(text) * (1 << 30))
+    except (ValueError, OverflowError):
+        raise ValueError(f"{LIMIT_VARIABLE}={text!r} is no number of GiB: correct or unset it") from None
+
+
+@contextlib.contextmanager
+def in_use(folder: Path) -> Iterator[None]:
+    """Keep a build directory from being swept, and note that it was used now. It need not exist yet."""
+    with _opened(folder) as fd:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        os.utime(fd)
+        try:
+            yield
+        finally:
+            os.utime(fd)
+
+
+def sweep(root: Path, limit: int | None = None, idle_s: float = IDLE_S, every_s: float = SWEEP_EVERY_S) -> list[Path]:
+    """Remove directories, the least recently used first, until those below ``root`` fit the limit; returns them.
+
+    ``root``: the build root. Nothing is done where another sweep runs, or ran less than ``every_s`` seconds ago.
+    """
+    top = root.absolute() / "candidates"
+    top.mkdir(parents=True, exist_ok=True)
+    stamp = top / ".swept"
+    if stamp.exists() and time.time() - stamp.stat().st_mtime < every_s:
+        return []
+    fd = os.open(stamp, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.utime(fd)
+        return _sweep(top, limit_bytes() if limit is None else limit, idle_s)
+    except BlockingIOError:
+        return []
+    finally:
+        os.close(fd)
+
+
+@dataclass(frozen=True, order=True)
+class _Entry:
+    used: float
+    folder: Path
+    size_bytes: int
+
+
+def _sweep(top: Path, limit: int, idle_s: float) -> list[Path]:
+    entries = sorted(_entries(top))
+    excess = sum(entry.size_bytes for entry in entries) - limit
+    removed: list[Path] = []
+    for entry in entries:
+        if excess <= 0 or time.time() - entry.used < idle_s:
+            break
+        if _remove(entry.folder, entry.used):
+            removed.append(entry.folder)
+            excess -= entry.size_bytes
+    return removed
+
+
+def _entries(top: Path) -> Iterator[_Entry]:
+    """Every build directory with its size; what an earlier sweep could not finish is finished on the way."""
+    for shelf in sorted(top.iterdir()):
+        if not shelf.is_dir() or shelf.is_symlink():
+            continue
+        for folder in sorted(shelf.iterdir()):
+            if folder.is_symlink() or not folder.is_dir():
+                continue
+            if folder.name.startswith(_DOOMED):
+                shutil.rmtree(folder, ignore_errors=True)
+            else:
+                yield _Entry(_last_use(folder), folder, _size_bytes(folder))
+
+
+def _last_use(folder: Path) -> float:
+    try:
+        return _lock_path(folder).stat().st_mtime
+    except OSError:
+        return folder.stat().st_mtime  # made before directories were locked for use
+
+
+def _size_bytes(folder: Path) -> int:
+    """Bytes on disk. What a hostile build left is counted and not followed."""
+    size = 0
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            with contextlib.suppress(OSError):
+                size += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return size
+
+
+def _remove(folder: Path, used: float) -> bool:
+    """Remove one directory unless somebody uses it, or has since it was looked at."""
+    existed = _lock_path(folder).exists()
+    with _opened(folder) as fd:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        if existed and os.fstat(fd).st_mtime > used:
+            return False
+        doomed = folder.with_name(f"{_DOOMED}{folder.name}-{os.getpid()}")
+        try:
+            folder.rename(doomed)  # at once, so that no half of it is ever found
+        except OSError:
+            return False
+    shutil.rmtree(doomed, ignore_errors=True)
+    return True
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    path = _lock_path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _lock_path(folder: Path) -> Path:
+    return folder.parent / f"{folder.name}.used"

@@ -1,0 +1,25 @@
+"""The slim headers of this machine, made once for all tests of a session (about 25 s of CPU)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # extension_samples
+
+from kbverified.compilation import precompiled, slim_tree, toolchain
+
+
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tools = toolchain.find(None)
+    tools.require_compiler()
+    if "clang" in str(tools.cxx_version):
+        pytest.skip("GCC's precompiled headers and marks are read here")
+    # Where the stages' tests build: whoever comes first makes them.
+    made = slim_tree.slim_tree(tmp_path_factory.getbasetemp() / "shared-build", tools)
+    assert made is not None
+    assert precompiled.precompile(made, tools, ("-O3",))
+    return made
