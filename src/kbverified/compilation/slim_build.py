@@ -133,7 +133,7 @@ def _check_flags(flags: Any, include_paths: Any, texts: list[str]) -> None:
             raise NeedsFull(f"the flag {text[:80]}")
     for folder in [include_paths] if isinstance(include_paths, str) else include_paths or []:
         for name in (name for text in texts for name in re.findall(r'#\s*include\s*[<"]([^>"\n]+)', text)):
-            if name in ENTRIES or (Path(str(folder)) / name).exists():
+            if (Path(str(folder)) / name).exists():
                 raise NeedsFull(f"{name[:80]} may be a file of the candidate's own")
 
 

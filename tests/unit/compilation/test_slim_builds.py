@@ -239,7 +239,7 @@ def test_each_compiler_gets_what_its_source_needs(tree, tmp_path):
     request = {
         "name": "x",
         "cpp_sources": "torch::Tensor f(torch::Tensor x);",
-        "cuda_sources": "torch::Tensor f(torch::Tensor x) { return torch::nn::Linear(1, 2)->forward(x); }",
+        "cuda_sources": INCLUDE + "torch::Tensor f(torch::Tensor x) { return torch::nn::Linear(1, 2)->forward(x); }",
     }
     changed = SlimHeaders(tree).arguments("load_inline", request, tmp_path)
     assert "extra_cuda_cflags" not in changed and "extra_cflags" in changed
