@@ -303,7 +303,6 @@ def contents(library: Path) -> dict[str, Any]:
         "device_bytes": len(code),
         "sass_sha256": hashlib.sha256(text.encode()).hexdigest() if text else None,
         "strong": sorted(re.findall(r"^\w+ ([TDB] .*)$", symbols, re.MULTILINE)),
-        "undefined": sorted({line.split(" U ", 1)[1] for line in symbols.splitlines() if " U " in line}),
     }
 
 
@@ -353,7 +352,7 @@ def build_all(requests: dict[str, dict[str, Any]], arguments: Any, work: Path, t
         for key in keys:
             told = {
                 "request": requests[key],
-                "folder": str(work / "building" / f"{key}.{way}"),
+                "folder": str(work / "building" / key),  # the same both ways: nvcc makes names from paths
                 "tree": str(tree) if way == "slim" else None,
                 "stand_ins": str(work / "stand-ins"),
                 "arch": arguments.arch,
@@ -394,8 +393,9 @@ def compare(slim: dict[str, Any], plain: dict[str, Any]) -> str:
         return "other device code"
     if difference := set(slim["strong"]) ^ set(plain["strong"]):
         return f"other symbols: {sorted(difference)[:5]}"
-    extra = set(slim["undefined"]) - set(plain["undefined"])
-    return f"needs other symbols: {sorted(extra)[:5]}" if extra else "equal"
+    if (slim["error"] is None) != (plain["error"] is None):
+        return "one of them cannot be loaded"
+    return "equal"
 
 
 def messages(text: str | None) -> list[str]:
@@ -419,8 +419,8 @@ def summarise(found: dict[str, Any], requests: dict[str, dict[str, Any]], work: 
                 "function": request["function"],
                 "candidates": request["candidates"],
                 "names": [found[sha256]["name"] for sha256 in request["candidates"]],
-                "slim": slim and {k: v for k, v in slim.items() if k not in ("undefined", "strong")},
-                "plain": plain and {k: v for k, v in plain.items() if k not in ("undefined", "strong")},
+                "slim": slim and {k: v for k, v in slim.items() if k != "strong"},
+                "plain": plain and {k: v for k, v in plain.items() if k != "strong"},
                 "outcome": compare(slim, plain) if has_result(slim) and has_result(plain) else None,
             }
         )

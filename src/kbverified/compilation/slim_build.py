@@ -54,6 +54,7 @@ class SlimHeaders:
             raise NeedsFull("SYCL sources")
         changed = dict(arguments)
         reasons = []
+        makes_variables = False
         for kind, flags in (("cpp", "extra_cflags"), ("cuda", "extra_cuda_cflags")):
             if kind not in kinds:
                 continue
@@ -66,12 +67,14 @@ class SlimHeaders:
             except NeedsFull as reason:
                 reasons.append(f"{kind}: {reason}")
                 continue
+            makes_variables |= "make_variable" in choice.text
             implicit = kind == "cpp" and function == "load_inline" and not arguments.get("no_implicit_headers")
             added = self._flags(choice, folder / "headers" / kind, implicit)
             changed[flags] = [*(changed.get(flags) or []), *added]
         if len(changed) == len(arguments) and all(changed[name] is arguments[name] for name in arguments):
             raise NeedsFull("; ".join(reasons) or "no source that slim headers are for")
-        changed["extra_ldflags"] = [*(changed.get("extra_ldflags") or []), _quoted(str(self.tree / KEPT))]
+        if makes_variables:
+            changed["extra_ldflags"] = [*(changed.get("extra_ldflags") or []), _quoted(str(self.tree / KEPT))]
         return changed
 
     def _flags(self, choice: Choice, place: Path, implicit: bool) -> list[str]:
@@ -130,7 +133,7 @@ def _check_flags(flags: Any, include_paths: Any, texts: list[str]) -> None:
             raise NeedsFull(f"the flag {text[:80]}")
     for folder in [include_paths] if isinstance(include_paths, str) else include_paths or []:
         for name in (name for text in texts for name in re.findall(r'#\s*include\s*[<"]([^>"\n]+)', text)):
-            if name in ENTRIES or (Path(str(folder)) / name).exists():
+            if (Path(str(folder)) / name).exists():
                 raise NeedsFull(f"{name[:80]} may be a file of the candidate's own")
 
 

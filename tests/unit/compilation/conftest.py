@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1]))  # extension_samples
 
 from kbverified.compilation import precompiled, slim_tree, toolchain
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from extension_samples import source as extension
 
 from kbverified.compilation import toolchain
 from kbverified.compilation.slim_build import SlimHeaders
@@ -32,8 +31,8 @@ Hooks(Path(directory), True, Path(tree) if tree else None, reports.append).insta
 import torch
 from torch.utils import cpp_extension
 try:
-    bare = "PyMODINIT_FUNC" in Path(source).read_text()
-    options = {"no_implicit_headers": True} if bare else {"functions": ["answer"]}
+    bare = 'extern "C"' in Path(source).read_text()
+    options = {"no_implicit_headers": True, "is_python_module": False} if bare else {"functions": ["answer"]}
     module = cpp_extension.load_inline("asked", Path(source).read_text(), extra_cflags=["-O3"], **options)
     answer = eval(call)
 except BuildFailed as failure:
@@ -176,18 +175,20 @@ def useless(tree, tmp_path) -> Path:
     return copy
 
 
-TYPES = "#include <torch/types.h>\n"
+BARE = """#include <torch/types.h>
+extern "C" __attribute__((visibility("default"))) int answer() { return 41; }
+"""
 
 
 def test_what_slim_headers_cannot_build_is_built_with_torchs_own(useless, tmp_path):
-    answer, report = built(tmp_path / "build", useless, TYPES + extension(41), "module.answer()")
+    answer, report = built(tmp_path / "build", useless, BARE, "__import__('ctypes').CDLL(module).answer()")
     assert answer == 41 and report["ok"]
     assert report["log"].startswith("headers: full after slim:") and "these are the slim headers" in report["log"]
 
 
 def test_a_failing_build_is_told_from_the_full_headers(useless, tmp_path):
     """The slim headers fail too, and nothing of that reaches the candidate or the record."""
-    source = TYPES + LOOKUPS["own_relu_beside_torchs"][0] + extension(41)
+    source = BARE + LOOKUPS["own_relu_beside_torchs"][0]
     answer, report = built(tmp_path / "build", useless, source, "0")
     assert not report["ok"]
     for text in (answer, report["log"]):
@@ -238,7 +239,7 @@ def test_each_compiler_gets_what_its_source_needs(tree, tmp_path):
     request = {
         "name": "x",
         "cpp_sources": "torch::Tensor f(torch::Tensor x);",
-        "cuda_sources": "torch::Tensor f(torch::Tensor x) { return torch::nn::Linear(1, 2)->forward(x); }",
+        "cuda_sources": INCLUDE + "torch::Tensor f(torch::Tensor x) { return torch::nn::Linear(1, 2)->forward(x); }",
     }
     changed = SlimHeaders(tree).arguments("load_inline", request, tmp_path)
     assert "extra_cuda_cflags" not in changed and "extra_cflags" in changed
