@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -37,15 +38,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory, own_lease: None, evaluator_f
 
 
 @pytest.fixture(scope="session", autouse=True)
-def evaluator_folder(tmp_path_factory: pytest.TempPathFactory):
-    """Evaluators of these tests only, none of which may outlive them."""
-    folder = tmp_path_factory.mktemp("evaluators")
-    folder.chmod(0o700)
-    with pytest.MonkeyPatch.context() as patch:
+def evaluator_folder():
+    """Evaluators of these tests only, none of which may outlive them. A socket's path has at most 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="kbv-", dir="/tmp") as name, pytest.MonkeyPatch.context() as patch:
+        folder = Path(name)
         patch.setenv("KBV_EVALUATOR_DIR", str(folder))
         patch.setenv("KBV_EVALUATOR_IDLE_S", "8")
         yield folder
-    assert within(60, lambda: not evaluators(folder)), f"still there: {evaluators(folder)}"
+        assert within(60, lambda: not evaluators(folder)), f"still there: {evaluators(folder)}"
 
 
 @pytest.fixture(scope="session")

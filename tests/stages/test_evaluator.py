@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -335,12 +336,12 @@ def test_an_evaluator_that_cannot_import_is_done_without(warm, tmp_path):
     shutil.copytree(ROOT / "src" / "kbverified", sources / "kbverified", ignore=shutil.ignore_patterns("__pycache__"))
     preload = sources / "kbverified" / "evaluator" / "preload.py"
     preload.write_text(preload.read_text().replace('"torch",', '"torch", "no_such_module",', 1))
-    folder = tmp_path / "evaluators"
     item = warm.item(f"{HONEST}# without\n", 30)
-    settings = {"PYTHONPATH": str(sources), "KBV_EVALUATOR_DIR": str(folder)}
-    assert warm.gate(item, **settings)["verdict"] == "pass"
-    (log,) = folder.glob("*.log")
-    assert "no_such_module" in log.read_text()
+    with tempfile.TemporaryDirectory(prefix="kbv-") as folder:  # pytest's own may be too long for a socket's path
+        settings = {"PYTHONPATH": str(sources), "KBV_EVALUATOR_DIR": folder}
+        assert warm.gate(item, **settings)["verdict"] == "pass"
+        (log,) = Path(folder).glob("*.log")
+        assert "no_such_module" in log.read_text()
 
 
 def test_its_switch_knows_two_words(warm):

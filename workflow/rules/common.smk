@@ -14,8 +14,7 @@ OUTPUTS: none; afterwards these names are set
     SPECS         the rows of the generators table, by name
     LEADERBOARD   paths of the final tables
 
-audits(), records() and metadata() look up what is selected when it is asked for, and not before. A target that needs no
-selection (one candidate's record, a job on a cluster) then never scans all candidates.
+audits(), records() and metadata() look up what is selected when asked: one candidate's record never scans all others.
 """
 
 import hashlib
@@ -63,8 +62,7 @@ if workflow.is_main_process:
 # In the environment of the jobs and in no param: a stage writes the same record with it and without.
 os.environ.setdefault("KBV_EVALUATOR", "on" if SETTINGS.evaluator else "off")
 
-# Rules write ``kbverified stage ...``: this very interpreter, and the job's process is Python itself and no shell.
-# A prefix replaces Snakemake's own, strict mode included.
+# Rules write ``kbverified stage ...``: this very interpreter. A prefix replaces Snakemake's own, strict mode included.
 shell.prefix(f'set -euo pipefail; kbverified() {{{{ exec {shlex.quote(sys.executable)} -m kbverified "$@"; }}}}; ')
 
 
@@ -192,7 +190,7 @@ def gpus():
 
 
 def timing_threads():
-    """A GPU is leased by the job itself. On a CPU all cores are what is measured, so nothing may run beside it."""
+    """On a CPU all cores are what is measured, so nothing may run beside it."""
     return 1 if DEVICE == "cuda" else workflow.resource_settings.cores or 1
 
 
