@@ -121,7 +121,7 @@ def acquire(
     waiting: Callable[[str], None] | None = None,
     same_for: str | None = None,
 ) -> Lease:
-    """Wait for a free device of a kind and hold it. Those who wait are served in turn.
+    """Wait for a free device of a kind and hold it. Those who wait for the same devices are served in turn.
 
     Where there are several, all who name the same ``same_for`` get the same one: times that are to be divided by each
     other across jobs have to come from one GPU.

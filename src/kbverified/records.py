@@ -101,6 +101,9 @@ class Provenance(Record):
     """How long it kept every other job off the device."""
     device_hold_parts_s: dict[str, float] | None = None
     """What that time went into, part by part in order; what no part names is not in it."""
+    evaluator: bool = False
+    """Whether judge and workers were forked by an evaluator. It changes times outside the hold, and on a CPU device the
+    resident set."""
 
 
 class Generation(Record):

@@ -18,6 +18,7 @@ from kbverified import __version__, lease, protocol, records
 from kbverified.judge.party import DoesNotFit, Settings
 from kbverified.lease import Lease
 from kbverified.records import STAGE_MODELS, CompileRecord, GateRecord, ProblemRecord, Provenance, StageRecord
+from kbverified.sandbox import forked
 
 TIMING_MODE = {"time-fp32": "default", "time-tf32": "tf32"}
 
@@ -36,6 +37,7 @@ class Clock:
             problem_sha256=problem_sha256,
             started_at=self.started_at,
             duration_s=round(time.monotonic() - self._start, 3),
+            evaluator=forked.source() is not None,
             **fields,
         )
 
@@ -176,9 +178,12 @@ def _run(
     compiled = records.read(compiled_path, CompileRecord) if compiled_path is not None else None
     if writable and compiled is not None:
         job.builds_in_gate = compiled.deferred is not None
+    # The folder itself goes only in a sweep: what a worker does in it is not taken for one.
+    if compiled is not None and not folder.exists():
+        if compiled.builds:
+            build.run(candidate, sha, audit, settings)  # again, and before a device is held
+        job.builds_in_gate = job.builds_in_gate or compiled.deferred is not None
     with cache.in_use(folder), directories.locked(folder) if writable else _unlocked(folder):
-        if compiled is not None and any(b.ok for b in compiled.builds) and not _has_content(folder):
-            job.builds_in_gate = True  # swept since: it is built again, which may take as long as a build
         try:
             job.spawn_workers()  # first, so that they import torch while this process does
             fields = _stage_module(stage).run(job)
@@ -199,11 +204,6 @@ def lease_times(held: Lease | None) -> dict[str, Any]:
     if held is None or not held.exclusive:
         return {}
     return {"device_wait_s": round(held.waited_s, 3), "device_hold_s": round(held.held_s, 3)}
-
-
-def _has_content(folder: Path) -> bool:
-    with os.scandir(folder) as entries:
-        return any(True for _ in entries)
 
 
 def _unlocked(folder: Path) -> contextlib.AbstractContextManager[None]:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from kbverified.sandbox import reclaim
+
 LIMIT_BYTES = 64 << 30
 """All build directories together. One candidate's takes 1 to 3 MB, the paper's 8,750 about 20 GB."""
 IDLE_S = 24 * 3600.0
@@ -100,7 +102,7 @@ def _entries(top: Path) -> Iterator[_Entry]:
             if folder.is_symlink() or not folder.is_dir():
                 continue
             if folder.name.startswith(_DOOMED):
-                shutil.rmtree(folder, ignore_errors=True)
+                _delete(folder)
             else:
                 yield _Entry(_last_use(folder), folder, _size_bytes(folder))
 
@@ -113,13 +115,31 @@ def _last_use(folder: Path) -> float:
 
 
 def _size_bytes(folder: Path) -> int:
-    """Bytes on disk. What a hostile build left is counted and not followed."""
+    """Bytes on disk. What a hostile build left is counted once, however often it is linked, and not followed.
+
+    Folders deeper than a path can name count as nothing; ``_delete`` removes them all the same.
+    """
     size = 0
-    for place, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            with contextlib.suppress(OSError):
-                size += os.lstat(os.path.join(place, name)).st_blocks * 512
+    seen: set[tuple[int, int]] = set()
+    pending = [os.fspath(folder)]
+    while pending:
+        place = pending.pop()
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                found = entry.stat(follow_symlinks=False)
+                if (found.st_dev, found.st_ino) not in seen:
+                    seen.add((found.st_dev, found.st_ino))
+                    size += found.st_blocks * 512
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
     return size
+
+
+def _delete(folder: Path) -> None:
+    """Remove a tree of any depth and any modes; what cannot be removed now is tried in the next sweep."""
+    with contextlib.suppress(OSError):
+        reclaim(folder)  # opens what is closed, and removes what is too deep for a path
+        shutil.rmtree(folder)
 
 
 def _remove(folder: Path, used: float) -> bool:
@@ -137,7 +157,7 @@ def _remove(folder: Path, used: float) -> bool:
             folder.rename(doomed)  # at once, so that no half of it is ever found
         except OSError:
             return False
-    shutil.rmtree(doomed, ignore_errors=True)
+    _delete(doomed)
     return True
 
 

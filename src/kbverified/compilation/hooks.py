@@ -115,8 +115,14 @@ class Hooks:
         """
         if self.slim is None:
             return build(**arguments), "full"
+        tried = folder / "slim-tried"
+        if tried.exists():  # it met a time limit, or took the process down: that shall not happen twice
+            return build(**arguments), "full: an earlier try with slim headers did not end"
         try:
-            return self._build_slim(build, folder, arguments, ("cpp", "cuda")), "slim"
+            tried.touch()
+            module = self._build_slim(build, folder, arguments, ("cpp", "cuda"))
+            tried.unlink()
+            return module, "slim"
         except NeedsFull as reason:
             return build(**arguments), f"full: {reason}"[:300]
         except Exception as error:  # of our headers' making or the candidate's

@@ -31,6 +31,12 @@ _INCLUDE = re.compile(
     r'^[ \t]*#[ \t]*(?:include|import|include_next)[ \t]*(?:<([^>\n]+)>|"([^"\n]+)"|(\S+))', re.MULTILINE
 )
 _TOKEN = re.compile(r"[A-Za-z_]\w*|::|->|\d[\w.]*|\S")
+_KNOWN = re.compile(
+    r"(?:ATen|c10|torch|cub)/"
+    r"|(?:cuda|cuda_runtime|cuda_runtime_api|cuda_fp16|cuda_bf16|cuda_fp8|cublas|cublas_v2|cublasLt|cudnn|curand"
+    r"|curand_kernel|cusparse|cusolverDn|cufft|cooperative_groups|device_launch_parameters|mma|math_constants)\.h$"
+)
+"""Headers that are torch's or CUDA's also where quotes stand around them; any other may be the candidate's own."""
 _RAISED = frozenset(("torch", "at", "c10"))
 """torch:: sees at:: and at:: sees c10:: by using-directives in torch's own headers."""
 
@@ -84,7 +90,7 @@ def _entry(source: str, index: dict[str, Any]) -> str:
         kind = ENTRIES.get(name, "")
         if kind == "extension" or (kind and not entry):
             entry = kind
-        if quoted and not kind and not quoted.startswith(("ATen/", "c10/", "torch/", "cuda", "cu")):
+        if quoted and not kind and not _KNOWN.match(quoted):
             raise NeedsFull(f"a file of the candidate's own ({quoted[:80]})")
         if name.startswith(tuple(index["unknown"])):
             raise NeedsFull(f"{name[:80]} has not been looked into")

@@ -85,6 +85,7 @@ def slim_tree(root: Path, toolchain: Toolchain) -> Path | None:
     if (folder / INDEX).exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.chmod(0o755)  # whatever the umask: workers have uids of their own
     fd = os.open(folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -114,7 +115,10 @@ def existing(root: Path, toolchain: Toolchain) -> Path | None:
 
 
 def _place(root: Path, toolchain: Toolchain) -> Path:
-    identity = json.dumps([VERSION, *toolchain.identity(), str(torch_folder())])
+    installed = torch_folder()
+    # A torch that is replaced in place may keep its version.
+    stamp = (installed / "version.py").stat().st_mtime_ns if installed is not None else None
+    identity = json.dumps([VERSION, *toolchain.identity(), str(installed), stamp, sysconfig.get_path("include")])
     return root.absolute() / "pch" / f"slim-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 

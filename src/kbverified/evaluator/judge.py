@@ -35,8 +35,9 @@ def main() -> NoReturn:
     from kbverified import cli
 
     code = cli.main(words)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):  # nobody reads them any more
+        sys.stdout.flush()
+        sys.stderr.flush()
     with contextlib.suppress(OSError):  # the client is gone
         connection.sendall(json.dumps({"code": code}).encode() + b"\n")
     # As multiprocessing ends its children: exit functions and no more. Taking the interpreter down would copy what it

@@ -5,6 +5,7 @@ The candidate's code and its compilers run in a worker's sandbox: compiler flags
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,16 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
     if not asks_for_extension(source):
         return fields
     tools.require_compiler()
+    limit_bytes = cache.limit_bytes()
     headers = slim_tree.slim_tree(settings.build_root, tools)
     if headers is not None:
         precompiled.precompile(headers, tools, precompiled.guess_flags(text))
     with cache.in_use(build), directories.locked(build):
         fields.update(_build(candidate, audit, settings, build, headers))
-    cache.sweep(settings.build_root)
+    try:
+        cache.sweep(settings.build_root, limit_bytes)
+    except OSError as error:  # what was built stands; another job sweeps
+        print(f"the build cache was not swept: {error}", file=sys.stderr)
     return fields
 
 

@@ -102,10 +102,13 @@ class Job:
         self.hold_parts_s[part] = round(self.hold_parts_s.get(part, 0.0) + now - self._lap_start, 3)
         self._lap_start = now
 
-    def post_baseline(self) -> None:
-        """Tell the baseline to construct its model before a device is held: the weights may be gigabytes."""
+    def construct_baseline(self) -> None:
+        """Have the baseline construct its model before a device is held: the weights may be gigabytes."""
         message = start_message(self.baseline, self.settings, self.mode, self.audit.init_inputs, WEIGHT_SEED, None)
-        self.baseline.post({**message, "do": "construct"})
+        try:
+            self.baseline.ask({**message, "do": "construct"})
+        except CandidateFailure as failure:
+            raise InfrastructureFault(f"the baseline could not be constructed: {failure}") from failure
 
     def _start_message(self, party: Party, weight_seed: int) -> dict[str, Any]:
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
@@ -114,8 +117,14 @@ class Job:
         return message
 
     def post_open(self, party: Party) -> None:
-        """Have a worker open the device while others do the same; ``await_open`` waits for it."""
-        party.post({**self._start_message(party, WEIGHT_SEED), "do": "open"})
+        """Have a worker open the device while others do the same; ``await_open`` waits for it.
+
+        Raises InfrastructureFault where it has died.
+        """
+        try:
+            party.post({**self._start_message(party, WEIGHT_SEED), "do": "open"})
+        except CandidateFailure as failure:
+            raise InfrastructureFault(f"the {party.name} is gone: {failure}") from failure
 
     def await_open(self, party: Party) -> None:
         """Raises InfrastructureFault: nothing of a candidate has run yet."""
@@ -162,11 +171,10 @@ class Job:
         try:
             for party in self.parties:
                 party.wait_ready()
-            if self.baseline is not None:
-                self.post_baseline()
-                self.baseline.reply()
         except CandidateFailure as failure:  # nothing of the candidate has run yet
             raise InfrastructureFault(f"a worker did not start: {failure}") from failure
+        if self.baseline is not None:
+            self.construct_baseline()
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
         # The published arm divides a time of one timing stage by one of the other.

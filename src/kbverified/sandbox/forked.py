@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import traceback
 from collections.abc import Iterable
 
 from kbverified.sandbox.request import SandboxError
@@ -76,6 +77,7 @@ class Source:
                 socket.send_fds(self._sock, [LAUNCHER], [control, output, channel])
                 answer, fds, _, _ = socket.recv_fds(self._sock, 64, 1, CLOSE_ON_EXEC)
         except OSError as error:
+            self._sock.close()  # a late answer would be taken for the next request's
             raise SandboxError(
                 f"the evaluator does not answer: {error}; run again, or with KBV_EVALUATOR=off"
             ) from None
@@ -190,6 +192,9 @@ def run_launcher() -> int:
         os._exit(launcher.main())
     except ForkedWorker as worker:
         argv, env = worker.argv, worker.env
+    except BaseException:  # also SystemExit: nothing may end through the warm process's interpreter
+        traceback.print_exc()
+        os._exit(1)
     # The frames of the launcher are gone here, and what they held.
     return run_program(argv, env)
 

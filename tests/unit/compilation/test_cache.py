@@ -130,3 +130,28 @@ def test_nothing_is_swept_under_a_job(tmp_path):
         process.join()
     assert all(lost == 0 and rounds > 10 for rounds, lost in outcomes), outcomes
     assert total > 0
+
+
+def test_a_tree_deeper_than_any_path_is_swept_and_stops_nobody(tmp_path):
+    doomed = tmp_path / "candidates" / "ab" / "deep"
+    doomed.mkdir(parents=True)
+    here = os.open(doomed, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    (doomed / "file").write_bytes(b"x" * 8192)
+    assert cache.sweep(tmp_path, limit=0, idle_s=0.0, every_s=0.0) == [doomed]
+    assert not doomed.exists() and not list(doomed.parent.glob(".evicted-*"))
+
+
+def test_a_file_of_many_names_counts_once(tmp_path):
+    folder = tmp_path / "candidates" / "ab" / "linked"
+    folder.mkdir(parents=True)
+    (folder / "0").write_bytes(b"x" * (1 << 20))
+    for name in range(1, 50):
+        os.link(folder / "0", folder / str(name))
+    assert cache.sweep(tmp_path, limit=4 << 20, idle_s=0.0, every_s=0.0) == []
+    assert folder.exists()
