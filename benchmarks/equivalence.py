@@ -259,7 +259,6 @@ def build_one(told: dict[str, Any]) -> None:
         cpp_extension.CUDA_HOME = str(toolchain.cuda_home())  # torch does not look for it where it could not use it
         arguments["extra_ldflags"] = [*(arguments.get("extra_ldflags") or []), f"-L{told['stand_ins']}"]
     reports: list[dict[str, Any]] = []
-    build = getattr(cpp_extension, request["function"])
     Hooks(folder / "build", True, Path(told["tree"]) if told["tree"] else None, reports.append).install()
     start, before = time.monotonic(), cpu_s()
     error = None
@@ -267,7 +266,6 @@ def build_one(told: dict[str, Any]) -> None:
         getattr(cpp_extension, request["function"])(**arguments)
     except BaseException as raised:  # the builder's, or the loader's
         error = f"{type(raised).__name__}: {raised}"
-    del build
     report = reports[-1] if reports else {}
     libraries = sorted((folder / "build").rglob("*.so"))
     built = bool(libraries) and (error is None or "undefined symbol" in error or "cannot open shared" in error)

@@ -106,8 +106,9 @@ def build(request: dict[str, Any]) -> dict[str, Any]:
 def spawn_and_wait(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run ``build`` in a sandboxed process of its own. Raises SandboxError, OSError, ValueError."""
     from kbverified.compilation import toolchain
+    from kbverified.lease import UNTOUCHED_DRIVER
     from kbverified.records import ProblemRecord, read
-    from kbverified.sandbox import SpawnRequest, reclaim, spawn
+    from kbverified.sandbox import PASSED_ON, SpawnRequest, import_path, reclaim, spawn
 
     audit = read(arguments.audit, ProblemRecord)
     tools = toolchain.find(arguments.arch)
@@ -124,13 +125,13 @@ def spawn_and_wait(arguments: argparse.Namespace) -> dict[str, Any]:
     os.chmod(folder / "request.json", 0o644)
     environment = {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "/usr/bin:/bin")]),
-        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p and p != os.getcwd() and Path(p).is_dir()),
+        "PYTHONPATH": import_path(),
         "PYTHONDONTWRITEBYTECODE": "1",
         "TORCH_EXTENSIONS_DIR": str(folder / "torch"),
         "CUDA_VISIBLE_DEVICES": "",
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+        **UNTOUCHED_DRIVER,
         **tools.environment(),
-        **{k: os.environ[k] for k in ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if k in os.environ},
+        **{k: os.environ[k] for k in PASSED_ON if k in os.environ},
     }
     spawned = SpawnRequest(
         argv=[sys.executable, "-P", str(Path(__file__).absolute()), "--inside", str(folder)],

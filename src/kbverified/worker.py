@@ -83,7 +83,6 @@ class Bootstrap:
     # --- start ----------------------------------------------------------------------------------------------
     def do_construct(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Load the source and construct the model before a device is held for it."""
-        self._install_hooks(message)
         self.constructed = self._construct(message)
         return {"ok": True}
 
@@ -117,12 +116,9 @@ class Bootstrap:
 
         if message.get("dry_run"):
             self._settle_in(message)
-            self._install_hooks(message)
             return self._dry_run(message)
         if self.device is None:
             self.do_open(message, fds)
-        if self.hooks is None:
-            self._install_hooks(message)
         precision.set_mode(message["mode"])
         before = precision.read_flags().model_dump()
         model = self.constructed if self.constructed is not None else self._construct(message)
@@ -135,14 +131,20 @@ class Bootstrap:
         return {"flags": before, "weights": digests, "builds": self.builds}
 
     def _construct(self, message: dict[str, Any]) -> Any:
+        factory, init_inputs = self._factory(message)
+        return self._guard("init_error", lambda: factory(*init_inputs))
+
+    def _factory(self, message: dict[str, Any]) -> tuple[Any, Any]:
+        """The class that a source defines, and its constructor's arguments; the weights' seed is set."""
         import torch
 
         from kbverified import codec
 
+        self._install_hooks(message)
         factory = self._load(message["source"], message["class"])
         init_inputs = codec.decode(message["init_inputs"], [])
         torch.manual_seed(message["weight_seed"])
-        return self._guard("init_error", lambda: factory(*init_inputs))
+        return factory, init_inputs
 
     def _install_hooks(self, message: dict[str, Any]) -> None:
         from kbverified.compilation.hooks import Hooks
@@ -159,16 +161,11 @@ class Bootstrap:
 
     def _dry_run(self, message: dict[str, Any]) -> dict[str, Any]:
         """Compile stage: meet the build requests of import, constructor and one forward on fake tensors."""
-        import torch
-
-        from kbverified import codec
         from kbverified.compilation import dry_run
 
         if message["device"] == "cuda":
             dry_run.pretend_gpu(message["arch"])
-        factory = self._load(message["source"], message["class"])
-        init_inputs = codec.decode(message["init_inputs"], [])
-        torch.manual_seed(message["weight_seed"])
+        factory, init_inputs = self._factory(message)
         met = dry_run.dry_forward(factory, init_inputs, message["inputs"], message["device"])
         failed = bool(self.hooks.failures) and met is not None and met.startswith("BuildFailed")
         return {"builds": self.builds, "met": met and writable(met), "failed_build": failed}

@@ -9,18 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import small_problem
 
 ROOT = Path(__file__).parents[2]
-PROBLEM = """
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x)
-def get_inputs():
-    return [torch.rand(64, 64)]
-def get_init_inputs():
-    return []
-"""
 CANDIDATE = """
 import torch
 KEPT = []
@@ -37,7 +28,7 @@ def stage(tmp_path_factory):
     tree = tmp_path_factory.mktemp("tree")
     problem = tree / "problems" / "own" / "level1_1.py"
     problem.parent.mkdir(parents=True)
-    problem.write_text(PROBLEM)
+    problem.write_text(small_problem.problem_text("relu"))
     problem.chmod(0o644)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "KBV_LEASE_DIR": str(tree / "leases")}
 

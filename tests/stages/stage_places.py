@@ -13,6 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "gpu"))
 from chain import Bench, Item, bundled
+from small_problem import problem_text
 
 TIMEOUT_S = 8.0
 AT_ONCE = 2
@@ -25,20 +26,7 @@ HONEST_BUNDLED = [
     if item.name in {f"bundled-honest/{tail}" for tail in ("level1_1/1", "level1_1/0", "level2_2/0")}
 ]
 
-PROBLEM = """
-import torch
-import torch.nn as nn
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.relu(x)
-
-def get_inputs():
-    return [torch.rand(64, 64)]
-
-def get_init_inputs():
-    return []
-"""
+PROBLEM = problem_text("relu")
 
 HONEST = """
 import torch

@@ -11,25 +11,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from small_problem import problem_text
+
 PROJECT = Path(__file__).resolve().parents[2]
-
-PROBLEM = """
-import torch
-import torch.nn as nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.{function}(x)
-
-
-def get_inputs():
-    return [torch.rand(64, 64)]
-
-
-def get_init_inputs():
-    return []
-"""
 
 # Off by 2e-4 of the value: within tau 1e-3, outside 1e-5.
 HONEST = """
@@ -140,8 +124,8 @@ def make_tree(path: Path) -> Tree:
     tree.replace("src/kbverified/protocol.py", "TIMING_ROUNDS_MIN = 4", "TIMING_ROUNDS_MIN = 2")
     tree.write("config/config.yaml", CONFIG)
     tree.write("config/generators.tsv", GENERATORS)
-    tree.write("problems/tiny/level1_1.py", PROBLEM.format(function="tanh"))
-    tree.write("problems/tiny/level1_2.py", PROBLEM.format(function="sigmoid"))
+    tree.write("problems/tiny/level1_1.py", problem_text("tanh"))
+    tree.write("problems/tiny/level1_2.py", problem_text("sigmoid"))
     tree.write("generations/good/tiny/level1_1/0.py", HONEST)
     tree.write("generations/bad/tiny/level1_1/0.py", BROKEN)
     tree.write("generations/bad/tiny/level1_2/0.py", NO_MODEL)

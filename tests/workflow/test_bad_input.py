@@ -8,7 +8,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from small_tree import PROBLEM, Tree
+from small_problem import problem_text
+from small_tree import Tree
 
 from kbverified.config import why_no_gpu
 
@@ -76,7 +77,7 @@ def test_a_sample_that_is_there_twice_is_named(fresh: Tree) -> None:
 
 # --- problems and candidates --------------------------------------------------------------------------------
 def test_a_broken_problem_is_a_record_that_names_it_and_its_candidates_are_skipped(fresh: Tree) -> None:
-    fresh.write("problems/tiny/level1_1.py", PROBLEM.format(function="tanh").replace("get_inputs", "get_nothing"))
+    fresh.write("problems/tiny/level1_1.py", problem_text("tanh").replace("get_inputs", "get_nothing"))
     fresh.write("problems/tiny/level1_2.py", "def get_inputs(:\n")
     fresh.snakemake()
     details = {}

@@ -16,13 +16,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kbverified.lease import UNTOUCHED_DRIVER
-from kbverified.sandbox import import_path
+from kbverified.sandbox import PASSED_ON, import_path
 
 PACKAGE_ROOT = Path(__file__).parents[1]
 _VERSION = 1
-
-PASSED_ON = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
-"""What a worker, and so the evaluator, gets of the judge's environment."""
 
 THREAD_COUNTS = (
     "OMP_NUM_THREADS",

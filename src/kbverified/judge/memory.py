@@ -21,7 +21,7 @@ from kbverified.distributions import draw
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.inputs import needed_bytes, secret_seed
 from kbverified.judge.loose import loose_verdict
-from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
+from kbverified.judge.party import CandidateFailure, Party, machines_fault
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
 from kbverified.protocol import FORWARD_SEED, STANDARD_DISTRIBUTION
@@ -35,11 +35,9 @@ def run(job: Job) -> dict[str, Any]:
     with job.on_device():
         job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=1))
         fields: dict[str, Any] = {"input_bytes": job.audit.input_bytes, "output_bytes": job.audit.output_bytes}
-        try:
+        with machines_fault("the baseline failed"):
             job.await_model(job.baseline)
             fields["baseline"], _, _ = _side(job, job.baseline, get_inputs)
-        except CandidateFailure as failure:
-            raise InfrastructureFault(f"the baseline failed: {failure}") from failure
         job.post_open(job.party)  # a context is made while the other is torn down; no code of the candidate runs yet
         job.baseline.close()
         job.await_open(job.party)

@@ -6,9 +6,11 @@ those that a broken machine could also cause (AMBIGUOUS) the stage then asks a c
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -16,6 +18,7 @@ from typing import Any, Literal, cast, get_args
 from kbverified.lease import UNTOUCHED_DRIVER
 from kbverified.records import Dtype, SandboxLevel, Verdict
 from kbverified.sandbox import (
+    PASSED_ON,
     ChannelClosed,
     ChannelTimeout,
     ChannelViolation,
@@ -48,6 +51,15 @@ class CandidateFailure(Exception):
 
 class InfrastructureFault(RuntimeError):
     """Something other than the candidate is broken: no record is written, the job fails and is retried."""
+
+
+@contextlib.contextmanager
+def machines_fault(what: str) -> Iterator[None]:
+    """Where nothing but trusted code runs, a worker's failure is the machine's: raises InfrastructureFault for it."""
+    try:
+        yield
+    except CandidateFailure as failure:
+        raise InfrastructureFault(f"{what}: {failure}") from failure
 
 
 class DoesNotFit(RuntimeError):
@@ -190,9 +202,6 @@ def start_process(
     return Party(worker, source.absolute(), class_name, settings.timeout_s, name)
 
 
-_PASSED_ON = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
-
-
 def _environment(settings: Settings, build: Path | None, writable: bool) -> dict[str, str]:
     from kbverified.compilation import toolchain
 
@@ -214,7 +223,7 @@ def _environment(settings: Settings, build: Path | None, writable: bool) -> dict
     }
     if build is not None and not writable:
         environment["KBV_SEALED_CACHE"] = str(build)
-    for name in _PASSED_ON:
+    for name in PASSED_ON:
         if name in os.environ:
             environment[name] = os.environ[name]
     return environment

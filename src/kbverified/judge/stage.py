@@ -21,6 +21,7 @@ from kbverified.judge.party import (
     InfrastructureFault,
     Party,
     Settings,
+    machines_fault,
     start_message,
     start_process,
 )
@@ -105,10 +106,8 @@ class Job:
     def construct_baseline(self) -> None:
         """Have the baseline construct its model before a device is held: the weights may be gigabytes."""
         message = start_message(self.baseline, self.settings, self.mode, self.audit.init_inputs, WEIGHT_SEED, None)
-        try:
+        with machines_fault("the baseline could not be constructed"):
             self.baseline.ask({**message, "do": "construct"})
-        except CandidateFailure as failure:
-            raise InfrastructureFault(f"the baseline could not be constructed: {failure}") from failure
 
     def _start_message(self, party: Party, weight_seed: int) -> dict[str, Any]:
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
@@ -121,17 +120,13 @@ class Job:
 
         Raises InfrastructureFault where it has died.
         """
-        try:
+        with machines_fault(f"the {party.name} is gone"):
             party.post({**self._start_message(party, WEIGHT_SEED), "do": "open"})
-        except CandidateFailure as failure:
-            raise InfrastructureFault(f"the {party.name} is gone: {failure}") from failure
 
     def await_open(self, party: Party) -> None:
         """Raises InfrastructureFault: nothing of a candidate has run yet."""
-        try:
+        with machines_fault(f"the {party.name} could not open the device"):
             party.reply()
-        except CandidateFailure as failure:
-            raise InfrastructureFault(f"the {party.name} could not open the device: {failure}") from failure
 
     def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
         """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
@@ -168,11 +163,9 @@ class Job:
 
         torch.set_grad_enabled(False)
         prepare(self.settings.device)
-        try:
+        with machines_fault("a worker did not start"):  # nothing of the candidate has run yet
             for party in self.parties:
                 party.wait_ready()
-        except CandidateFailure as failure:  # nothing of the candidate has run yet
-            raise InfrastructureFault(f"a worker did not start: {failure}") from failure
         if self.baseline is not None:
             self.construct_baseline()
         if self.settings.threads:

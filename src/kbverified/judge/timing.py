@@ -17,7 +17,7 @@ from kbverified.judge.exchange import Exchange
 from kbverified.judge.flags import flag_state, flags_now
 from kbverified.judge.inputs import needed_bytes, secret_seed
 from kbverified.judge.loose import loose_verdict
-from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
+from kbverified.judge.party import CandidateFailure, Party, machines_fault
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
 from kbverified.protocol import (
@@ -130,10 +130,8 @@ def run(job: Job) -> dict[str, Any]:
 
 def _baseline(action: Any) -> Any:
     """The baseline is trusted code: its failure is the machine's, never the candidate's."""
-    try:
+    with machines_fault("the baseline failed"):
         return action()
-    except CandidateFailure as failure:
-        raise InfrastructureFault(f"the baseline failed: {failure}") from failure
 
 
 def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool) -> dict[str, Any]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kbverified.sandbox.request import SpawnRequest as SpawnRequest
     from kbverified.sandbox.start import reachable_level as reachable_level
     from kbverified.sandbox.start import spawn as spawn
+    from kbverified.sandbox.view import PASSED_ON as PASSED_ON
     from kbverified.sandbox.view import import_path as import_path
     from kbverified.sandbox.view import nvidia_nodes as nvidia_nodes
     from kbverified.sandbox.worker import Worker as Worker
@@ -39,6 +40,7 @@ _HOME = {
     "SpawnRequest": "request",
     "reachable_level": "start",
     "spawn": "start",
+    "PASSED_ON": "view",
     "import_path": "view",
     "nvidia_nodes": "view",
     "Worker": "worker",

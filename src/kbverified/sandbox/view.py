@@ -75,6 +75,10 @@ def interpreter_paths() -> list[str]:
     return [path for path in _existing(dict.fromkeys(paths)) if path not in _NEVER]
 
 
+PASSED_ON = ("LD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+"""What of its own environment a judge passes on to workers, and a client to an evaluator that will fork them."""
+
+
 def import_path() -> str:
     """PYTHONPATH for a process that is to import what this one can.
 
