@@ -41,6 +41,7 @@ include: "workflow/rules/generate.smk"
 include: "workflow/rules/compile.smk"
 include: "workflow/rules/hidden_gate.smk"
 include: "workflow/rules/time.smk"
+include: "workflow/rules/ceilings.smk"
 include: "workflow/rules/memory.smk"
 include: "workflow/rules/aggregate.smk"
 
@@ -58,6 +59,7 @@ rule all:
     input:
         leaderboard=LEADERBOARD,
         problems=lambda wildcards: audits(),
+        ceilings=CEILINGS,
         records=lambda wildcards: [record for generator in selected().candidates for record in records(generator)],
 
 

@@ -26,6 +26,7 @@ from kbverified.candidate_records import (
 from kbverified.kernel_table import MEMORY_FIELDS, column_name, write_parquet
 from kbverified.keys import STAGES, CandidateKey, ProblemKey
 from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord
+from kbverified.roofline.columns import roofline_columns, withhold
 
 __all__ = [
     "AggregationSettings",
@@ -211,7 +212,11 @@ def _timings(found: CandidateRecords, settings: AggregationSettings) -> Part:
     flags, why_flags = arms.flag_columns(
         {"hidden-gate": _gate(found), **{stage: _time(found, stage) for stage in kernel_table.TIME_STAGES}}
     )
-    return {**columns, **arm, **flags}, {**reasons, **why, "flags": why_flags}
+    times = {stage: _time(found, stage) for stage in kernel_table.TIME_STAGES}
+    roof, why_roof = roofline_columns(found.root, found.problem, times, columns, reasons)
+    columns, reasons = {**columns, **arm, **flags, **roof}, {**reasons, **why, **why_roof, "flags": why_flags}
+    withhold(columns, reasons)
+    return columns, reasons
 
 
 def _memory(found: CandidateRecords, settings: AggregationSettings) -> Part:

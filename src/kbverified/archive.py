@@ -1,9 +1,9 @@
 """Archives of raw records: one compressed file that can lie beside a report and be read without trust.
 
 An archive is a tar in one xz stream. The same members give the same bytes: names sorted, no times, no owners.
-It holds only what ``Place`` knows: stage records, problem audits, candidates' metadata, failure logs, the run's
-own report, and (in state archives) Snakemake's notes on the records. Reading never writes: callers get names that
-were checked and bytes that were bounded, and decide themselves where they go. Torch-free.
+It holds only what ``Place`` knows: stage records, problem audits, devices' ceilings, candidates' metadata, failure
+logs, the run's own report, and (in state archives) Snakemake's notes on the records. Reading never writes: callers get
+names that were checked and bytes that were bounded, and decide themselves where they go. Torch-free.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from kbverified.keys import NAME_PATTERN, PROBLEM_PATTERN, SAMPLE_PATTERN, STAGES, CandidateKey, ProblemKey
-from kbverified.records import STAGE_MODELS, Generation, ProblemRecord, Record, RecordError
+from kbverified.records import STAGE_MODELS, Ceilings, Generation, ProblemRecord, Record, RecordError
 
 ARCHIVE_LIMIT_BYTES = 16 << 20
 """Larger archives are written in parts: what a report's folder, and a GPU machine's way back, can carry."""
@@ -33,11 +33,12 @@ MEMORY_LIMIT_BYTES = 256 << 20
 
 _PRESET = 6 | lzma.PRESET_EXTREME  # 8 MiB dictionary, 94 MiB to compress; 9e takes 674 MiB and gains nothing here
 
-Kind = Literal["audit", "record", "generation", "report", "log", "state"]
+Kind = Literal["audit", "ceilings", "record", "generation", "report", "log", "state"]
 
 _CANDIDATE = rf"(?P<generator>{NAME_PATTERN})/(?P<suite>{NAME_PATTERN})/(?P<problem>{PROBLEM_PATTERN})"
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("audit", re.compile(rf"results/problems/(?P<suite>{NAME_PATTERN})/(?P<problem>{PROBLEM_PATTERN})\.json")),
+    ("ceilings", re.compile(r"results/ceilings/(?:cuda|cpu)\.json")),
     (
         "record",
         re.compile(rf"results/(?P<stage>{'|'.join(STAGES)})/{_CANDIDATE}/(?P<sample>{SAMPLE_PATTERN})\.json"),
@@ -49,6 +50,7 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 )
 _MODELS: dict[str, type[Record]] = {
     "audit": ProblemRecord,
+    "ceilings": Ceilings,
     "generation": Generation,
     **STAGE_MODELS,
 }
@@ -70,7 +72,7 @@ class Place:
 
     def parse(self, data: bytes, where: str) -> Record:
         """The member as the record that its name promises. Raises RecordError with archive, member and field."""
-        if self.kind not in ("audit", "record", "generation"):
+        if self.kind not in ("audit", "ceilings", "record", "generation"):
             raise ValueError(f"{self.name} is no record")
         model = _MODELS[self.stage or self.kind]
         try:

@@ -24,6 +24,7 @@ MODULES = {
     "leaderboard": "kbverified.leaderboard",
     "device-run": "kbverified.device_run",
     "merge-records": "kbverified.merge_records",
+    "ceilings": "kbverified.roofline.ceilings",
 }
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import archive, run_report
-from kbverified.archive import ArchiveError
+from kbverified.archive import ArchiveError, place
 from kbverified.deadline import Ended, run_until
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INCOMPLETE
 from kbverified.keys import STAGES, CandidateKey, ProblemKey
@@ -184,6 +184,9 @@ def collect(root: Path, plan: Plan, workflow_log: Path) -> dict[str, bytes]:
         log = Path("logs", *Path(name).with_suffix(".log").parts[1:])
         if (root / log).is_file():
             members[log.as_posix()] = _tail(root / log, KEPT_LOG_BYTES)
+    for path in sorted(root.glob("results/ceilings/*.json")):
+        if place(path.relative_to(root).as_posix()) is not None:
+            members[path.relative_to(root).as_posix()] = path.read_bytes()
     for key in plan.candidates:
         path = key.metadata_path(root)
         if path.is_file():
@@ -297,9 +300,8 @@ def _run_workflow(
     """Run Snakemake to its end or to the limit. What is there is packed whatever happens here."""
     if not plan.targets():  # more shards than problems
         return None, None
-    command = snakemake_command(
-        plan.targets(), args.config, args.cores, run_report.gpu_count(), shlex.split(args.snakemake)
-    )
+    targets = [*plan.targets(), *(["ceilings"] if plan.candidates else [])]  # tables need them, by the rule's name
+    command = snakemake_command(targets, args.config, args.cores, run_report.gpu_count(), shlex.split(args.snakemake))
     progress = _Progress(root, plan, label, stop_at_s)
     try:
         with _told_by_signal(), log_path.open("wb") as log:

@@ -23,7 +23,8 @@ TEXT, NUMBER, WHOLE, TRUTH = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 
 TIME_STAGES = ("time-fp32", "time-tf32")
 MEMORY_FIELDS = ("allocator_peak", "allocator_above", "device_peak", "device_above")
-DIGEST_STAGES = tuple(protocol.STAGE_CONSTANTS)
+# Ceilings are measured once per device and are no record of a candidate or its problem.
+DIGEST_STAGES = tuple(stage for stage in protocol.STAGE_CONSTANTS if stage != "ceilings")
 
 Columns = dict[str, pa.DataType]
 
@@ -51,6 +52,29 @@ def _timing(stage: str) -> Columns:
         f"{t}_outputs_verified": WHOLE,
         f"{t}_critical_tolerance": NUMBER,
     }
+
+
+def _roofline(stage: str) -> Columns:
+    t = column_name(stage)
+    return {
+        f"{t}_floor_ms": NUMBER,
+        f"{t}_floor_bound": TEXT,
+        f"{t}_hard_floor_ms": NUMBER,
+        f"{t}_baseline_roofline": NUMBER,
+        f"{t}_candidate_roofline": NUMBER,
+        f"{t}_sol_score": NUMBER,
+        f"{t}_implausible": TRUTH,
+        f"{t}_below_floor": TRUTH,
+    }
+
+
+CEILINGS: Columns = {
+    "ceiling_bytes_per_s": NUMBER,
+    "ceiling_ieee_flops_per_s": NUMBER,
+    "ceiling_tf32_flops_per_s": NUMBER,
+    "ceiling_bf16_flops_per_s": NUMBER,
+    "ceiling_cache_bytes": WHOLE,
+}
 
 
 def _memory() -> Columns:
@@ -86,6 +110,8 @@ GROUPS: dict[str, Columns] = {
     "weights": {"weights_match": TRUTH},
     **{column_name(stage): _timing(stage) for stage in TIME_STAGES},
     **{f"speedup_{arm}": _interval(f"speedup_{arm}") for arm in ("naive", "published", "matched")},
+    "ceilings": CEILINGS,
+    **{f"roofline_{column_name(stage)}": _roofline(stage) for stage in TIME_STAGES},
     "memory": _memory(),
     "flags": {"flags_changed": TRUTH, "precision_flags_changed": TRUTH},
     "environment": {
@@ -115,6 +141,8 @@ REMARKS: Columns = {
     "matched_from": TEXT,
     "arms_note": TEXT,
     "flags_changed_in": TEXT,
+    "implausible_in": TEXT,
+    "below_floor_in": TEXT,
 }
 """Columns in which null means: nothing to remark."""
 

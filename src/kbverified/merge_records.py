@@ -17,6 +17,8 @@ from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.records import RecordError, write_text
 
 Conflict = Literal["newest", "error"]
+KEPT = ("audit", "ceilings", "record", "generation")
+"""What of an archive goes into the tree."""
 
 
 class MergeConflict(ValueError):
@@ -37,7 +39,7 @@ class Merged:
 
 
 def merge(archives: Iterable[Path], root: Path, on_conflict: Conflict = "newest") -> Merged:
-    """Unpack records, audits and candidates' metadata of the archives into root.
+    """Unpack records, audits, ceilings and candidates' metadata of the archives into root.
 
     The same record twice is fine. Of two that differ the one that started later stays, with a message, or, with
     ``error``, MergeConflict is raised. Two sources under one candidate key whose records started at the same time
@@ -46,7 +48,7 @@ def merge(archives: Iterable[Path], root: Path, on_conflict: Conflict = "newest"
     """
     result = Merged()
     for path in archives:
-        members = [(found, data) for found, data in read(path) if found.kind in ("audit", "record", "generation")]
+        members = [(found, data) for found, data in read(path) if found.kind in KEPT]
         for found, data in members:
             found.parse(data, str(path))
         for found, data in members:

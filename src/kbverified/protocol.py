@@ -40,6 +40,21 @@ DEGENERATE_MAX_ABS = 1e-6
 NON_DISCRIMINATING_TAU = 1e-3
 # Weights drawn for the degenerate test: one seed shared with the gate and one other.
 AUDIT_WEIGHT_SEEDS = (WEIGHT_SEED, 1042)
+# What of an input reaches the output is tried sector by sector, the 32 bytes that a GPU's memory hands over at least
+# (CUDA Best Practices Guide, coalesced access): so many of each input, and no new one after this time.
+NEEDS_SECTOR_BYTES = 32
+NEEDS_PROBES = 20
+NEEDS_PROBE_BUDGET_S = 10.0
+
+# --- ceilings: what a device can do, measured -----------------------------------------------------------------
+# Buffers far larger than any cache, and square products large enough to fill an H200 (132 SMs). The best of all
+# repetitions counts: a ceiling that is too low would make honest times look impossible.
+CEILING_BUFFER_BYTES = {"cuda": 4 << 30, "cpu": 128 << 20}
+CEILING_MATMUL_SIZES = {"cuda": (4096, 8192), "cpu": (512, 1024)}
+CEILING_WARMUPS = 2
+CEILING_REPETITIONS = 20
+# One kind of measurement ends after this; on a GPU only the ieee product of 8192 gets there.
+CEILING_BUDGET_S = 0.5
 
 # --- hidden-gate --------------------------------------------------------------------------------------------
 GATE_TRIALS_PER_DISTRIBUTION = 1
@@ -104,6 +119,9 @@ TAU = {"fp32": 1e-3, "bf16": 1e-2}  # arXiv 2607.16241
 FAST_P = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 BOOTSTRAP_RESAMPLES = 2000
 CONFIDENCE = 0.95
+# A claim this far below the floor is implausible. Measured ceilings are not physical ones: the best copy rates seen on
+# an H200 are some 4.25 TB/s of the nominal 4.8, and 4.25 / (1 - 0.1) is 98 % of nominal, which no kernel reaches.
+ROOFLINE_MARGIN = 0.1
 
 _WORKER = (
     "WORKER_OUTPUT_LIMIT_BYTES",
@@ -141,6 +159,16 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
         "AUDIT_WEIGHT_SEEDS",
         "COMPARE_CHUNK_ELEMENTS",
         "AUDIT_MODE",
+        "NEEDS_SECTOR_BYTES",
+        "NEEDS_PROBES",
+        "NEEDS_PROBE_BUDGET_S",
+    ),
+    "ceilings": (
+        "CEILING_BUFFER_BYTES",
+        "CEILING_MATMUL_SIZES",
+        "CEILING_WARMUPS",
+        "CEILING_REPETITIONS",
+        "CEILING_BUDGET_S",
     ),
     "compile": (*_WORKER, "CANDIDATE_SIZE_LIMIT_BYTES", "WEIGHT_SEED"),
     "hidden-gate": (*_WORKER, *_DEVICE, *_INPUTS, "GATE_TRIALS_PER_DISTRIBUTION"),

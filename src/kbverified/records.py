@@ -84,9 +84,10 @@ class Provenance(Record):
     package_version: str
     protocol_digest: str
     """protocol.digest() of the stage."""
-    problem_sha256: str
+    problem_sha256: str | None = None
+    """None for a device's own record."""
     candidate_sha256: str | None = None
-    """None for a problem's own record."""
+    """None for a problem's or device's own record."""
     device: DeviceInfo | None = None
     """None where no device was touched: a skipped stage, a verdict on the source alone."""
     mode: PrecisionMode | None = None
@@ -319,6 +320,19 @@ class DistributionAudit(Record):
     """The outputs for two seeds are bitwise equal."""
 
 
+class InputNeed(Record):
+    """How much of one input has to be read, never too much: what no other draw holds, as far as it matters."""
+
+    varying_bytes: int = Field(ge=0)
+    """Sectors (protocol.NEEDS_SECTOR_BYTES) that differ between two draws. The rest is known beforehand."""
+    probes: int = Field(ge=0)
+    """Sectors of those in which NaN was put, one at a time."""
+    hits: int = Field(ge=0)
+    """How many of them changed the output."""
+    needed_bytes: int = Field(ge=0)
+    """0 also where the output does not depend on any input."""
+
+
 class ProblemRecord(Record):
     """Audit of one problem."""
 
@@ -350,10 +364,52 @@ class ProblemRecord(Record):
     """Bytes that must move: inputs and weights once, outputs once."""
     flops: int | None = None
     """torch's counter on the reference; None where it sees nothing."""
+    flops_matmul: int | None = None
+    """Of these, what the matmul flag governs."""
+    flops_cudnn: int | None = None
+    """Of these, convolutions and recurrent layers, which cuDNN's flag governs."""
+    weight_needed_bytes: int | None = None
+    """Parameters and buffers that some operator of the forward takes; of a table at most the rows looked up."""
+    input_needs: tuple[InputNeed | None, ...] | None = None
+    """One for each entry of ``inputs``. None: memory was too short to find out, or an older record."""
+    output_needed_bytes: tuple[int, ...] | None = None
+    """One for each entry of ``outputs``: elements that differ between draws, a repeated dimension counted once."""
     reference_peak_bytes: int | None = None
 
     def applicable(self) -> tuple[str, ...]:
         return tuple(d.distribution for d in self.distributions if d.applicable)
+
+
+class CeilingRun(Record):
+    """One kind of work, launched again and again on an otherwise idle device."""
+
+    what: Literal["copy", "scale", "read", "write", "matmul"]
+    mode: PrecisionMode | None = None
+    """Of a matmul in fp32; None for bf16 and for memory."""
+    dtype: Dtype = "fp32"
+    size: int
+    """Bytes of the buffer, or rows and columns of the square matrices."""
+    work: int = Field(gt=0)
+    """Bytes that one launch moves (copy and scale read and write), or its FLOPs."""
+    times_ms: tuple[float, ...] = Field(min_length=1)
+
+    def best_per_s(self) -> float:
+        """Bytes or FLOPs per second of the fastest repetition."""
+        return 1e3 * self.work / min(self.times_ms)
+
+
+class Ceilings(Record):
+    """What one device moves and computes per second, measured. Raw repetitions; rates are derived."""
+
+    stage: Literal["ceilings"] = "ceilings"
+    provenance: Provenance
+    cache_bytes: int | None = None
+    """Last-level cache of the device: L2 of a GPU, all L3 of a CPU. None where the system does not say."""
+    ramp_s: float | None = None
+    """As in TimeRecord."""
+    threads: int | None = None
+    """torch's threads on a CPU; None on a GPU."""
+    runs: tuple[CeilingRun, ...] = Field(min_length=1)
 
 
 R = TypeVar("R", bound=Record)

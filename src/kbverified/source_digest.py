@@ -22,6 +22,7 @@ PACKAGE_ROOT = Path(__file__).parent
 # its own, and therefore imported by nobody, is named here.
 ROOTS: dict[str, tuple[str, ...]] = {
     "audit-problem": ("stages", "devices", "judge.audit", "lease", "precision", "problems"),
+    "ceilings": ("roofline.ceilings", "devices", "lease", "precision"),
     "compile": ("stages", "judge.build", "worker"),
     "hidden-gate": ("stages", "judge.gate", "judge.stage", "worker", "compilation.directory"),
     "time-fp32": ("stages", "judge.timing", "judge.stage", "worker", "compilation.directory"),

@@ -30,7 +30,7 @@ class Clock:
         self.started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         self._start = time.monotonic()
 
-    def provenance(self, stage: str, problem_sha256: str, **fields: Any) -> Provenance:
+    def provenance(self, stage: str, problem_sha256: str | None, **fields: Any) -> Provenance:
         return Provenance(
             package_version=__version__,
             protocol_digest=protocol.digest(stage),

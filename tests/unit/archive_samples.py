@@ -11,6 +11,8 @@ from kbverified import protocol
 from kbverified.keys import STAGES, CandidateKey, ProblemKey
 from kbverified.records import (
     Build,
+    CeilingRun,
+    Ceilings,
     CompileRecord,
     DeviceInfo,
     DistributionAudit,
@@ -66,6 +68,22 @@ def generation(root: Path, key: CandidateKey) -> Generation:
         candidate_sha256=sha256(key.source_path(root)),
         extraction="verbatim",
     )
+
+
+def ceilings(started_at: str = STARTED) -> Ceilings:
+    where = Provenance(
+        package_version="0.1.0",
+        protocol_digest=protocol.digest("ceilings"),
+        device=DEVICE,
+        started_at=started_at,
+        duration_s=3.2,
+    )
+    runs = (
+        CeilingRun(what="copy", size=1 << 32, work=1 << 33, times_ms=(2.1, 2.0)),
+        CeilingRun(what="matmul", mode="ieee", size=8192, work=2 * 8192**3, times_ms=(21.0,)),
+        CeilingRun(what="matmul", dtype="bf16", size=8192, work=2 * 8192**3, times_ms=(1.5,)),
+    )
+    return Ceilings(provenance=where, cache_bytes=60 << 20, runs=runs)
 
 
 def sha256(path: Path) -> str:

@@ -8,17 +8,21 @@ from typing import Any
 from kbverified import protocol, records
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.records import (
+    CeilingRun,
+    Ceilings,
     CompileRecord,
     DeviceInfo,
     DistributionAudit,
     FlagState,
     GateRecord,
     Generation,
+    InputNeed,
     MemoryRecord,
     ProblemRecord,
     Provenance,
     Round,
     SideMemory,
+    TensorSpec,
     TimeRecord,
     TrialResult,
 )
@@ -78,6 +82,37 @@ def problem(
         "distributions": audits,
     }
     return ProblemRecord(**(values | changes))
+
+
+def ceilings(*, bandwidth: float = 4e12, cache_bytes: int | None = 60 << 20, **changes: Any) -> Ceilings:
+    """Rates per second: memory as given, ieee 50, tf32 400 and bf16 800 TFLOP/s; slower repetitions beside the best."""
+
+    def run(what: str, per_s: float, **more: Any) -> CeilingRun:
+        work = 1 << 40
+        best_ms = 1e3 * work / per_s
+        return CeilingRun(what=what, size=4096, work=work, times_ms=(2 * best_ms, best_ms, 1.1 * best_ms), **more)
+
+    runs = (
+        run("copy", bandwidth),
+        run("read", 0.5 * bandwidth),
+        run("matmul", 50e12, mode="ieee"),
+        run("matmul", 400e12, mode="tf32"),
+        run("matmul", 800e12, dtype="bf16"),
+    )
+    where = provenance("ceilings", problem_sha256=None, candidate_sha256=None, sandbox=None, **changes)
+    return Ceilings(provenance=where, cache_bytes=cache_bytes, runs=runs)
+
+
+def needs(input_bytes: int, output_bytes: int, **changes: Any) -> dict[str, Any]:
+    """Fields of an audit: one fp32 input and one fp32 output, all of which has to move."""
+    values: dict[str, Any] = {
+        "inputs": (TensorSpec(shape=(input_bytes // 4,), dtype="float32"),),
+        "outputs": (TensorSpec(shape=(output_bytes // 4,), dtype="float32"),),
+        "input_needs": (InputNeed(varying_bytes=input_bytes, probes=20, hits=20, needed_bytes=input_bytes),),
+        "output_needed_bytes": (output_bytes,),
+        "weight_needed_bytes": 0,
+    }
+    return values | changes
 
 
 def compiled(verdict: str = "pass", detail: str | None = None, **changes: Any) -> CompileRecord:

@@ -33,7 +33,8 @@ def test_a_good_candidate_has_a_full_row(tmp_path):
         "time_fp32": rf.timing("time-fp32", 4.0, 2.0, rounds=6),
         "time_tf32": rf.timing("time-tf32", 1.0, 1.25, rounds=6),
     }
-    row = row_of(tmp_path, with_stages(**six))
+    records.write(tmp_path / "results/ceilings/cuda.json", rf.ceilings())
+    row = row_of(tmp_path, with_stages(**six), **rf.needs(1 << 30, 1 << 30))
     assert list(row) == list(kernel_table.COLUMNS)
     assert (row["generator"], row["suite"], row["problem"], row["sample"]) == ("gen", "kb", "level1_19", 0)
     assert (row["level"], row["number"], row["dtype"], row["tau"]) == (1, 19, "fp32", 1e-3)

@@ -12,7 +12,7 @@ from kbverified import keys, protocol
 PACKAGE = Path(protocol.__file__).parent
 CONSTANTS = {name for name in vars(protocol) if re.fullmatch(r"[A-Z][A-Z_]+", name)} - {"STAGE_CONSTANTS"}
 # Applied to records: changing one reruns no stage.
-INTERPRETING = {"TAU", "FAST_P", "BOOTSTRAP_RESAMPLES", "CONFIDENCE"}
+INTERPRETING = {"TAU", "FAST_P", "BOOTSTRAP_RESAMPLES", "CONFIDENCE", "ROOFLINE_MARGIN"}
 
 
 def digests() -> dict[str, str]:
@@ -50,7 +50,7 @@ def test_what_only_interprets_records_is_in_no_digest():
 
 
 def test_the_stages_are_those_of_the_keys():
-    assert set(protocol.STAGE_CONSTANTS) == {"audit-problem", *keys.STAGES}
+    assert set(protocol.STAGE_CONSTANTS) == {"audit-problem", "ceilings", *keys.STAGES}
     with pytest.raises(ValueError, match="'tune' is none of"):
         protocol.digest("tune")
 
@@ -74,7 +74,14 @@ SHARED = (
 )
 # Stage -> the modules of the judge that write its record. What they import from protocol must be in its digest.
 JUDGES = {
-    "audit-problem": ("judge/audit.py", "judge/reference.py", "correctness.py", "distributions.py"),
+    "audit-problem": (
+        "judge/audit.py",
+        "roofline/needs.py",
+        "judge/reference.py",
+        "correctness.py",
+        "distributions.py",
+    ),
+    "ceilings": ("roofline/ceilings.py",),
     "hidden-gate": ("judge/gate.py", *SHARED),
     "time-fp32": ("judge/timing.py", "judge/loose.py", "devices/cuda.py", *SHARED),
     "time-tf32": ("judge/timing.py", "judge/loose.py", "devices/cuda.py", *SHARED),

@@ -21,7 +21,7 @@ def rows(heading: str) -> dict[str, list[str]]:
 CONSTANTS = rows("Constants")
 WORDS = {
     "timing": {"time-fp32", "time-tf32"},
-    "all": set(protocol.STAGE_CONSTANTS) - {"audit-problem"},
+    "all": set(protocol.STAGE_CONSTANTS) - {"audit-problem", "ceilings"},
     "aggregation": set(),
 }
 

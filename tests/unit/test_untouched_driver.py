@@ -24,13 +24,13 @@ asked, now = [], ""
 torch.version.cuda = "13.0"
 torch._C._cuda_getDeviceCount = lambda: asked.append(now) or 2
 torch.cuda._device_count_nvml = lambda: 2
-from kbverified.judge.audit import count_flops
+from kbverified.roofline.needs import count_work
 from kbverified.judge.reference import Reference
 
 now = "a problem's own question"
 reference = Reference(Path(sys.argv[2]))
 now = "fake tensors"
-count_flops(reference)
+count_work(reference)
 now = "the extension builder"
 import torch.utils.cpp_extension
 print(json.dumps(asked))

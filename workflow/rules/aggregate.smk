@@ -5,6 +5,7 @@ REQUIRED INPUTS:
 
     records   = results/{stage}/{generator}/{suite}/{problem}/{sample}.json     of every stage
     audits    = results/problems/{suite}/{problem}.json                         of every selected problem
+    ceilings  = results/ceilings/{device}.json
 
 OUTPUTS:
 
@@ -21,6 +22,7 @@ rule aggregate:
         records=records_of,
         audits=lambda wildcards: audits(),
         metadata=lambda wildcards: metadata(wildcards.generator),
+        ceilings=CEILINGS,
     output:
         kernels="results/kernels/{generator}.parquet",
     log:

@@ -59,6 +59,10 @@ class Device(ABC):
         """Write more than the last-level cache holds, so that the next launch finds it cold."""
 
     @abstractmethod
+    def cache_bytes(self) -> int | None:
+        """Size of the last-level cache; None where the system does not say."""
+
+    @abstractmethod
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
         """One launch, timed on this device; (milliseconds, result)."""
 

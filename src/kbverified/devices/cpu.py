@@ -62,6 +62,9 @@ class CpuDevice(Device):
             self._flush = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8)
         self._flush.add_(1)
 
+    def cache_bytes(self) -> int | None:
+        return _last_level_cache_bytes()
+
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
         start = time.perf_counter_ns()
         result = launch()
@@ -119,6 +122,18 @@ def _meminfo(field: str) -> int:
         if line.startswith(field + ":"):
             return int(line.split()[1]) * 1024
     raise RuntimeError(f"/proc/meminfo has no field {field}")
+
+
+def _last_level_cache_bytes() -> int | None:
+    """All level-3 caches together, as sysfs lists them: sizes in KiB, one entry per core that shares one."""
+    sizes_kib: dict[str, int] = {}
+    for folder in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cache/index3"):
+        try:
+            size = (folder / "size").read_text().strip()
+            sizes_kib[(folder / "shared_cpu_list").read_text()] = int(size.removesuffix("K"))
+        except (OSError, ValueError):
+            return None
+    return 1024 * sum(sizes_kib.values()) or None
 
 
 def _cpu_name() -> str:

@@ -124,6 +124,9 @@ class CudaDevice(Device):
             self._flush = torch.empty(2 * cache_bytes, dtype=torch.uint8, device=self.torch_device)
         self._flush.zero_()
 
+    def cache_bytes(self) -> int:
+        return int(torch.cuda.get_device_properties(0).L2_cache_size)
+
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
         start = torch.cuda.Event(enable_timing=True)
         end = torch.cuda.Event(enable_timing=True)

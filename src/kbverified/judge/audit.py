@@ -29,6 +29,7 @@ from kbverified.protocol import (
     STANDARD_DISTRIBUTION,
 )
 from kbverified.records import DeviceInfo, DistributionAudit, TensorSpec
+from kbverified.roofline.needs import count_work, input_output_needs
 
 
 def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, Lease]:
@@ -40,11 +41,12 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
     if settings.threads:
         torch.set_num_threads(settings.threads)
     prepare(settings.device)
-    reference, flops = None, None
+    reference: Reference | None = None
+    work: dict[str, int | None] = {}
     fields: dict[str, Any] = {}
     try:
         reference = Reference(problem)
-        flops = count_flops(reference)
+        work = count_work(reference)
     except Exception as error:  # a problem's own code may raise anything; the record says what
         fields = _broken(error)
     with leased(settings.device, measuring=False) as held:
@@ -52,7 +54,7 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
         precision.set_mode(AUDIT_MODE)
         if reference is not None:
             try:
-                fields = {**audit(reference, device), "flops": flops}
+                fields = {**audit(reference, device), **work}
             except Exception as error:  # the same: only a lack of memory is not the problem's
                 if device.is_out_of_memory(error):
                     raise InfrastructureFault(f"{problem}: {error}") from error
@@ -72,6 +74,7 @@ def audit(reference: Reference, device: Device) -> dict[str, Any]:
     """
     reference.place(device)
     found = _sizes(reference, device)
+    needs = input_output_needs(reference, device)
     rows = [_one_distribution(reference, device, name) for name in DISTRIBUTIONS]
     largest = [row.max_abs for row in rows if row.applicable and row.max_abs is not None]
     degenerate = bool(largest) and max(largest) <= DEGENERATE_MAX_ABS
@@ -80,6 +83,7 @@ def audit(reference: Reference, device: Device) -> dict[str, Any]:
     replays = [row.replay_tolerance for row in rows if row.applicable]
     return {
         **found,
+        **needs,
         "usable": True,
         "distributions": rows,
         "degenerate": degenerate,
@@ -90,7 +94,7 @@ def audit(reference: Reference, device: Device) -> dict[str, Any]:
 
 
 def _sizes(reference: Reference, device: Device) -> dict[str, Any]:
-    """Shapes, bytes, FLOPs and the reference's peak memory, from one forward on the original inputs."""
+    """Shapes, bytes and the reference's peak memory, from one forward on the original inputs."""
     inputs = reference.draw(STANDARD_DISTRIBUTION, 0)
     device.release_cached()
     device.reset_peak()
@@ -120,23 +124,6 @@ def _argument_specs(inputs: Inputs) -> list[TensorSpec | None]:
         layout.spec_of(inputs.tensors[item["tensor"]]) if isinstance(item, dict) and "tensor" in item else None
         for item in inputs.encoded
     ]
-
-
-def count_flops(reference: Reference) -> int | None:
-    """torch's own counter (torch.utils.flop_counter) over one forward; None where it counts nothing or fails.
-
-    On fake tensors, which carry shapes and no data: it needs no device, so that none is held for it.
-    """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils.flop_counter import FlopCounterMode
-
-    try:
-        with FakeTensorMode(allow_non_fake_inputs=True), FlopCounterMode(display=False) as counter, torch.no_grad():
-            model = reference.problem.Model(*reference.init_inputs)
-            model(*reference.problem.get_inputs())
-    except Exception:  # some operators have no fake form; the figure is then not there
-        return None
-    return counter.get_total_flops() or None
 
 
 def _one_distribution(reference: Reference, device: Device, name: str) -> DistributionAudit:

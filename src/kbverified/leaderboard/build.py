@@ -23,6 +23,8 @@ from kbverified.leaderboard.conditions import check_frames, conditions_of, summa
 from kbverified.leaderboard.model import Common, Entry, Estimate, Excluded, Leaderboard
 from kbverified.metrics import ARMS, Arm
 from kbverified.records import ProblemRecord
+from kbverified.roofline.columns import claim_stage
+from kbverified.roofline.score import mean_interval
 from kbverified.statistics import Floats, Interval
 from kbverified.verdicts import TESTS, Test
 
@@ -239,6 +241,7 @@ def _entry(
         for field, values in memory.items()
     }
     with_candidate = {row["problem"] for row in rows}
+    verified = [row for row in rows if row[f"verdict_{test}"] == "pass"]
     return Entry(
         generator=name,
         dtype=dtype,
@@ -255,12 +258,40 @@ def _entry(
         correctness=_share(best.solved, scope, None, settings),
         correct_speedup=_mean(speedups, scope, why_speed, settings),
         fast_p={f"{p:g}": _share(metrics.above(speedups, p), scope, why_share, settings) for p in settings.fast_p},
+        sol_score=_sol_score(verified, best, scope, arm, why_speed, settings),
+        n_implausible=sum(_claim(row, arm, "implausible") is True for row in verified),
+        n_below_floor=sum(
+            _claim(row, arm, "below_floor") is True and _claim(row, arm, "implausible") is not True for row in verified
+        ),
         memory_efficiency={f: _mean(values, scope, why_memory[f], settings) for f, values in memory.items()},
         memory_efficient={
             f: _share(metrics.above(values, 1.0), scope, why_memory[f] if any(best.solved) else None, settings)
             for f, values in memory.items()
         },
     )
+
+
+def _claim(row: Row, arm: Arm, field: str) -> Any:
+    """A column of the roofline in the record that holds an arm's claim."""
+    return row[f"{kernel_table.column_name(claim_stage(arm, row['matched_from']))}_{field}"]
+
+
+def _sol_score(
+    verified: Sequence[Row], best: Best, scope: Scope, arm: Arm, why_speed: str | None, settings: AggregationSettings
+) -> Estimate:
+    """Mean score of the winners. The published arm has none: its two times have two floors."""
+    if arm == "published":
+        return Estimate(value=None, n=0, why_null="the published arm crosses two records, each with its own floor")
+    scores = [None if row is None else _claim(row, arm, "sol_score") for row in best.winners]
+    present = [score for score in scores if score is not None]
+    if scope.counts is None or not present:
+        column = "why_null_roofline_time_" + ("tf32" if arm == "matched" else "fp32")
+        reasons = Counter(row[column] for row in verified if row[column])
+        why = max(sorted(reasons), key=lambda reason: reasons[reason]) if reasons else "no winner has a score"
+        return Estimate(value=None, n=0, why_null=why_speed or why)
+    interval = mean_interval(scores, scope.counts, settings.confidence)
+    few = f"no interval: only {len(present)} problems have a value"
+    return _estimate(sum(present) / len(present), interval, len(present), None, few)
 
 
 def _common(

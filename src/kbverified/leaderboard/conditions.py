@@ -30,6 +30,19 @@ def environment_of(row: Row) -> str | None:
     return ", ".join([f"{row['device_name']} ({row['device_kind']})", *versions])
 
 
+def ceilings_of(row: Row) -> str | None:
+    """The ceilings of a row's floors in words, None where it has none."""
+    if row["ceiling_bytes_per_s"] is None:
+        return None
+    rates = (
+        ("ieee", "ceiling_ieee_flops_per_s"),
+        ("tf32", "ceiling_tf32_flops_per_s"),
+        ("bf16", "ceiling_bf16_flops_per_s"),
+    )
+    flops = ", ".join(f"{name} {row[column] / 1e12:.3g}" for name, column in rates)
+    return f"{row['ceiling_bytes_per_s'] / 1e12:.3g} TB/s; {flops} TFLOP/s"
+
+
 def check_frames(tables: Mapping[str, Sequence[Row]]) -> None:
     """Raises MixedEnvironments where rows differ in device, software, mode or protocol, naming candidates."""
     subjects = {"environment": environment_of}
@@ -80,6 +93,7 @@ def conditions_of(
         n_problems_selected=len(problems),
         n_problems_active=n_active,
         environments=environments,
+        ceilings=tuple(sorted({c for c in map(ceilings_of, rows) if c is not None})),
         modes={stage: values(column) for stage, column in MODE_COLUMNS.items()},
         protocol_digests={stage: values(column) for stage, column in DIGEST_COLUMNS.items()},
         allow_mixed=settings.allow_mixed,
@@ -97,12 +111,16 @@ def final_verdict(row: Row) -> str | None:
 
 
 def to_review(row: Row, above: float) -> str | None:
-    """A verified candidate's speedups above a bound, in words; None where there is none."""
+    """A verified candidate's speedups above a bound and times below a floor, in words; None where there is none."""
     if row["verdict_hidden"] != "pass":
         return None
     large = {arm: row[f"speedup_{arm}"] for arm in ARMS if (row[f"speedup_{arm}"] or 0.0) > above}
-    claims = ", ".join(f"{arm} {value:.1f}x" for arm, value in large.items())
-    return f"{row['suite']}/{row['problem']}/{row['sample']}: {claims}" if claims else None
+    claims = [f"{arm} {value:.1f}x" for arm, value in large.items()]
+    if row["implausible_in"]:
+        claims.append(f"implausible in {row['implausible_in']}: faster than its inputs and outputs can move")
+    elif row["below_floor_in"]:
+        claims.append(f"faster in {row['below_floor_in']} than the reference's FLOPs and weights allow")
+    return f"{row['suite']}/{row['problem']}/{row['sample']}: {', '.join(claims)}" if claims else None
 
 
 def summary_of(name: str, dtype: str | None, rows: Sequence[Row], settings: AggregationSettings) -> GeneratorSummary:
@@ -128,6 +146,7 @@ def summary_of(name: str, dtype: str | None, rows: Sequence[Row], settings: Aggr
         n_baseline_disturbed=sum(
             row["time_fp32_baseline_disturbed"] is True or row["time_tf32_baseline_disturbed"] is True for row in rows
         ),
+        n_implausible=sum(row["implausible_in"] is not None for row in rows),
         to_review=tuple(line for row in rows if (line := to_review(row, settings.review_above))),
         unexpected=tuple(unexpected),
     )

@@ -53,6 +53,12 @@ class Entry(Record):
     correctness: Estimate
     correct_speedup: Estimate
     fast_p: dict[str, Estimate]
+    sol_score: Estimate
+    """Arithmetic mean of the SOL-like score of the samples that won on speed in this arm."""
+    n_implausible: int
+    """Verified samples whose time in this arm is below what moving inputs and outputs takes. They have no speedup."""
+    n_below_floor: int
+    """Verified samples that are faster than the reference's bytes and FLOPs allow, and not implausible. They count."""
     memory_efficiency: dict[str, Estimate]
     """By memory figure; ``allocator_peak`` is the published one. For the samples that won on speed in this arm."""
     memory_efficient: dict[str, Estimate]
@@ -86,8 +92,10 @@ class GeneratorSummary(Record):
     """Candidates that pass the hidden test and failed while they were timed or their memory was measured."""
     n_baseline_disturbed: int
     """Candidates of which a timing record's baseline ran otherwise beside the candidate than alone."""
+    n_implausible: int
+    """Candidates with a time below what moving the problem's inputs and outputs takes."""
     to_review: tuple[str, ...] = ()
-    """Verified candidates with a speedup above the settings' review_above. They count; look at them."""
+    """Verified candidates with a speedup above the settings' review_above or below a floor of the roofline."""
     unexpected: tuple[str, ...] = ()
     """Bundled candidates that did not get the verdict which their metadata names."""
 
@@ -111,6 +119,8 @@ class Conditions(Record):
     n_problems_active: int
     environments: tuple[str, ...]
     """Device, driver, torch and CUDA. More than one only where mixing was allowed."""
+    ceilings: tuple[str, ...] = ()
+    """What the device does at best, as the floors took it; more than one only where mixing was allowed."""
     modes: dict[str, tuple[str, ...]]
     """Precision modes of the gate and the timing stages."""
     protocol_digests: dict[str, tuple[str, ...]]

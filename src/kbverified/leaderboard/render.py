@@ -47,7 +47,7 @@ def json_text(leaderboard: Leaderboard) -> str:
 
 _ENTRY_FIELDS = (
     "generator", "dtype", "suite", "level", "arm", "test", "n_problems", "n_without_candidate", "n_samples", "n_solved",
-    "n_solved_non_discriminating", "n_timed",
+    "n_solved_non_discriminating", "n_timed", "n_implausible", "n_below_floor",
 )  # fmt: skip
 
 
@@ -69,6 +69,7 @@ def _estimates(entry: Entry) -> Iterator[tuple[str, Estimate]]:
     yield "correctness", entry.correctness
     yield "correct_speedup", entry.correct_speedup
     yield from ((f"fast_{p}", estimate) for p, estimate in entry.fast_p.items())
+    yield "sol_score", entry.sol_score
     yield from ((f"memory_efficiency_{name}", estimate) for name, estimate in entry.memory_efficiency.items())
     yield from ((f"memory_efficient_{name}", estimate) for name, estimate in entry.memory_efficient.items())
 
@@ -99,7 +100,8 @@ def headline_columns(leaderboard: Leaderboard) -> list[str]:
     others = [f"{a}+{t}" for a, t in _beside(arm, test)]
     return [
         "generator", "suite", "level", "problems", "samples", f"correct % {test}", f"Correct Speedup (n) {arm}+{test}",
-        *others, f"fast_1 % {arm}+{test}", "memory efficiency", "memory efficient %",
+        *others, f"fast_1 % {arm}+{test}", "SOL-like score (n)", "implausible",
+        "memory efficiency", "memory efficient %",
     ]  # fmt: skip
 
 
@@ -129,6 +131,8 @@ def headline_rows(leaderboard: Leaderboard) -> list[list[str]]:
                 _factor(entry.correct_speedup),
                 *(_factor(other.correct_speedup if other else None) for other in beside),
                 _percent(entry.fast_p.get("1")),
+                _factor(entry.sol_score),
+                str(entry.n_implausible),
                 _factor(entry.memory_efficiency["allocator_peak"]),
                 _percent(entry.memory_efficient["allocator_peak"]),
             ]
@@ -155,6 +159,7 @@ def conditions_lines(leaderboard: Leaderboard) -> list[str]:
         f"Problems: {c.n_problems_active} active of {c.n_problems_selected} selected ({', '.join(c.suites)}). "
         "Shares are of all active problems; '2 of 3' means that one of 3 has no candidate and counts as not solved.",
         *(f"Environment: {environment}." for environment in c.environments),
+        *(f"Ceilings: {ceilings}." for ceilings in c.ceilings),
         f"Precision modes: {modes}.",
     ]
     if not c.findings:
@@ -197,15 +202,16 @@ def _null_lines(leaderboard: Leaderboard) -> list[str]:
     return lines
 
 
-_MEANS = ("Correct Speedup", "memory efficiency")
+_MEANS = ("Correct Speedup", "SOL-like score", "memory efficiency")
 
 
-def _means(leaderboard: Leaderboard, entry: Entry) -> tuple[Estimate | None, Estimate | None]:
+def _means(leaderboard: Leaderboard, entry: Entry) -> tuple[Estimate | None, ...]:
     """The means that the headline table shows of an entry, in the order of _MEANS; None where it shows none."""
     headline = (leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test)
     shown = (entry.arm, entry.test)
     speed = entry.correct_speedup if shown in (headline, *_beside(*headline)) else None
-    return speed, entry.memory_efficiency["allocator_peak"] if shown == headline else None
+    beside = (entry.sol_score, entry.memory_efficiency["allocator_peak"]) if shown == headline else (None, None)
+    return speed, *beside
 
 
 def _verdict_table(leaderboard: Leaderboard) -> list[str]:
@@ -220,6 +226,7 @@ def _verdict_table(leaderboard: Leaderboard) -> list[str]:
         "(changed global flags)": "n_flags_changed",
         "(wrong while measured)": "n_timed_output_wrong",
         "(baseline disturbed)": "n_baseline_disturbed",
+        "(implausible time)": "n_implausible",
     }
     rows += [
         [label, *(str(getattr(s, field)) for s in leaderboard.generators for _ in s.verdicts)]
