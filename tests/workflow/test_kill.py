@@ -53,6 +53,7 @@ def test_one_generators_target_touches_no_other(killed: tuple[Tree, dict[str, in
     tree, _, _ = killed
     assert set(tree.written()) == {
         TARGET,
+        "results/ceilings/cpu.json",
         "results/problems/tiny/level1_1.json",
         "results/problems/tiny/level1_2.json",
         *records_of("bad/tiny/level1_1/0", "bad/tiny/level1_2/0"),

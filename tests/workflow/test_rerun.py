@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 from small_tree import Tree, records_of, tables_of
 
+CEILINGS = "results/ceilings/cpu.json"
 ALL = ("good/tiny/level1_1/0", "bad/tiny/level1_1/0", "bad/tiny/level1_2/0")
 
 
 def test_a_run_makes_every_record_and_then_has_nothing_to_do(finished: Tree) -> None:
     audits = {"results/problems/tiny/level1_1.json", "results/problems/tiny/level1_2.json"}
-    assert set(finished.written()) == records_of(*ALL) | audits | tables_of("good", "bad")
+    assert set(finished.written()) == records_of(*ALL) | audits | {CEILINGS} | tables_of("good", "bad")
     assert finished.read("results/hidden-gate/good/tiny/level1_1/0.json")["verdict"] == "pass"
     assert finished.read("results/compile/bad/tiny/level1_1/0.json")["verdict"] == "syntax_error"
     assert finished.read("results/compile/bad/tiny/level1_2/0.json")["verdict"] == "no_model_new"
@@ -80,6 +81,13 @@ def test_a_deleted_record_is_made_again(finished: Tree) -> None:
     lost = "results/memory/bad/tiny/level1_1/0.json"
     (finished.path / lost).unlink()
     assert finished.rewritten() == {lost} | tables_of("bad")
+
+
+def test_ceilings_that_are_measured_again_rerun_the_tables_only(finished: Tree) -> None:
+    (finished.path / CEILINGS).unlink()
+    assert finished.rewritten() == {CEILINGS} | tables_of("good", "bad")
+    finished.replace("src/kbverified/protocol.py", "CEILING_REPETITIONS = 20", "CEILING_REPETITIONS = 19")
+    assert finished.planned() == {"ceilings": 1, "aggregate": 2, "leaderboard": 1}
 
 
 def test_editing_a_module_reruns_the_stages_that_import_it(finished: Tree) -> None:

@@ -16,7 +16,7 @@ def test_a_record_as_a_target_looks_at_no_other_candidate(fresh: Tree) -> None:
 
 
 def test_a_generators_table_plans_its_own_jobs_only(fresh: Tree) -> None:
-    one = {"audit_problem": 1, "compile": 1, "hidden_gate": 1, "time": 2, "memory": 1, "aggregate": 1}
+    one = {"audit_problem": 1, "compile": 1, "hidden_gate": 1, "time": 2, "memory": 1, "ceilings": 1, "aggregate": 1}
     # The audits of all selected problems are in every table.
     assert fresh.planned("results/kernels/good.parquet") == one | {"audit_problem": 2}
 

@@ -12,6 +12,8 @@ read it, stages do not, so that measuring again reruns no stage. Delete it after
 until then the floors of new records are null and say so.
 """
 
+CEILINGS = f"results/ceilings/{DEVICE}.json"
+
 
 rule ceilings:
     output:
