@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import archive_samples as samples
 import pytest
 
-from kbverified import cli, protocol, records
+from kbverified import archive, cli, protocol, records
+from kbverified.merge_records import merge
 from kbverified.records import Ceilings
 from kbverified.roofline import ceilings
 from kbverified.roofline.floor import rates
@@ -61,3 +63,19 @@ def test_slow_work_is_repeated_less_and_the_cache_is_flushed_before_each(
     assert ceilings._repeat(device, lambda: warmups.append(1)) == (launch_ms,) * count
     assert len(warmups) == protocol.CEILING_WARMUPS
     assert device.calls == ["synchronize", *["flush", "time"] * count]
+
+
+def test_archives_carry_ceilings_and_the_newest_stays(tmp_path: Path) -> None:
+    name = "results/ceilings/cuda.json"
+    for day in ("01", "02"):
+        data = samples.ceilings(f"2026-12-{day}T00:00:00+00:00").model_dump_json().encode()
+        (tmp_path / f"{day}.tar.xz").write_bytes(archive.pack({name: data}))
+    for order in (("01", "02"), ("02", "01")):
+        root = tmp_path / "-".join(order)
+        merge([tmp_path / f"{day}.tar.xz" for day in order], root)
+        assert records.read(root / name, Ceilings).provenance.started_at.startswith("2026-12-02")
+
+
+def test_a_name_beside_the_two_kinds_of_device_is_no_place() -> None:
+    assert archive.place("results/ceilings/cpu.json") is not None
+    assert archive.place("results/ceilings/other.json") is None
