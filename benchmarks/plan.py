@@ -112,6 +112,7 @@ def make_results(root: Path) -> None:
             write(root / f"benchmarks/out/{stage}/{tail}.tsv", "")
     for source in (root / "problems/s").glob("*.py"):
         write(root / f"results/problems/s/{source.stem}.json", "{}")
+    write(root / "results/ceilings/cpu.json", "{}")
     tables = [f"kernels/{folder.name}.parquet" for folder in (root / "generations").iterdir()]
     for path in (*tables, "leaderboard.json", "leaderboard.csv", "leaderboard.md"):
         write(root / "results" / path, "")

@@ -215,7 +215,7 @@ def _timings(found: CandidateRecords, settings: AggregationSettings) -> Part:
     times = {stage: _time(found, stage) for stage in kernel_table.TIME_STAGES}
     roof, why_roof = roofline_columns(found.root, found.problem, times, columns, reasons)
     columns, reasons = {**columns, **arm, **flags, **roof}, {**reasons, **why, **why_roof, "flags": why_flags}
-    withhold(columns, reasons)
+    withhold(columns, reasons, kind)
     return columns, reasons
 
 

@@ -182,6 +182,15 @@ def test_faster_than_bytes_can_move_is_implausible_and_has_no_speedup(tmp_path: 
     assert "implausible in time-fp32" in str(to_review(row, 10.0))
 
 
+def test_on_a_cpu_it_is_marked_and_keeps_its_speedup(tmp_path: Path) -> None:
+    records.write(tmp_path / "results/ceilings/cpu.json", rf.ceilings(device=rf.CPU))
+    rf.write_problem(tmp_path, PROBLEM, **rf.needs(1 << 30, 1 << 30))
+    stages = {"time-fp32": rf.timing("time-fp32", 2.0, 0.4, rounds=6, device=rf.CPU)}
+    rf.write_candidate(tmp_path, KEY, stages)
+    row = candidate_row(tmp_path, KEY, AggregationSettings(resamples=200, allow_mixed=True))
+    assert row["implausible_in"] == "time-fp32" and row["speedup_naive"] == 5.0
+
+
 def test_within_the_margin_of_the_floor_is_not_implausible(tmp_path: Path) -> None:
     row = row_of(tmp_path, (2.0, 0.5), (2.0, 0.5))
     assert row["implausible_in"] is None and row["speedup_matched"] == 4.0

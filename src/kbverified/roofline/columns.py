@@ -114,9 +114,12 @@ def claim_stage(arm: str, matched_from: str | None) -> str:
     return matched_from or ARM_STAGE[arm] if arm == "matched" else ARM_STAGE[arm]
 
 
-def withhold(columns: dict[str, Any], reasons: dict[str, str | None]) -> None:
-    """Take away, in place, the speedups that rest on an implausible claim: what cannot be is never averaged."""
-    for arm in ARM_STAGE:
+def withhold(columns: dict[str, Any], reasons: dict[str, str | None], kind: str | None) -> None:
+    """Take away, in place, the speedups that rest on an implausible claim: what cannot be is never averaged.
+
+    Not on a CPU, which nobody has for himself: ceilings that were measured beside other work are too low.
+    """
+    for arm in ARM_STAGE if kind == "cuda" else ():
         stage = claim_stage(arm, columns.get("matched_from"))
         prefix = column_name(stage)
         if not columns.get(f"{prefix}_implausible") or columns.get(f"speedup_{arm}") is None:
