@@ -106,6 +106,15 @@ def _stage(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _drop_read_at_import() -> None:
+    """Leave this command without what would change torch in a judge and not in its workers."""
+    from kbverified import import_environment
+
+    names = import_environment.drop(os.environ)
+    if names:
+        print(f"kbverified: not handed to torch, as in every worker: {', '.join(names)}", file=sys.stderr)
+
+
 def _in_evaluator(arguments: argparse.Namespace, words: list[str]) -> int | None:
     """Exit code of a stage that a forked judge has run; None where it is to run in this process."""
     from kbverified import evaluator
@@ -142,6 +151,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser(words[0] if words else None).parse_args(words)
     try:
         if arguments.command in ("stage", "audit-problem"):
+            _drop_read_at_import()
             code = _in_evaluator(arguments, words)
             if code is not None:
                 return code
