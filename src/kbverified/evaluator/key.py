@@ -26,6 +26,7 @@ _VERSION = 1
 _OF_ONE_COMMAND = ("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST", *THREAD_COUNTS)
 """Variables that differ from command to command and are no reason for another evaluator."""
 
+
 def against(environ: Mapping[str, str]) -> str | None:
     """Why a command with this environment cannot be forked and be the same; None where it can.
 
