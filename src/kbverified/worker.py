@@ -86,6 +86,14 @@ class Bootstrap:
         self.constructed = self._construct(message)
         return {"ok": True}
 
+    def do_driver(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Start the CUDA driver for the GPU that this worker will get, before it is held."""
+        from kbverified.devices import start_driver
+
+        os.environ.update(message["environment"])
+        start_driver(message["device"])
+        return {"ok": True}
+
     def do_open(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Open the device, on its cores. No code of a candidate runs."""
         from kbverified.devices import open_device

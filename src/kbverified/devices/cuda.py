@@ -177,6 +177,15 @@ class CudaDevice(Device):
         torch.cuda.empty_cache()
 
 
+def start_driver() -> None:
+    """cuInit: the part of opening a GPU that needs nothing on it. Raises RuntimeError where it fails."""
+    from cuda.bindings import driver
+
+    (error,) = driver.cuInit(0)
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"cuInit failed: {error}")
+
+
 def require_same_gpu(wanted: str, opened: str) -> None:
     """Raise RuntimeError where a process has opened another GPU than the leased one (uuids, ``GPU-`` or not).
 
