@@ -122,8 +122,8 @@ def end(identity: Identity | None, init_pid: int | None, reaped: dict[int, int],
     """Kill the family of this process until none is left, and reap it.
 
     ``reaped`` receives wait statuses by pid. ``wake`` is a descriptor that becomes readable when a child ends: a device
-    is held until its workers are gone, which takes a GPU's context a quarter of a second, and no longer. Returns how many processes could not be ended within 15 s (they hang
-    in the kernel). Raises OSError.
+    is held until its workers are gone, which takes a GPU's context a quarter of a second, and no longer. Returns how
+    many processes could not be ended within 15 s (they hang in the kernel). Raises OSError.
     """
     deadline = time.monotonic() + _GIVE_UP_S
     while True:
