@@ -151,7 +151,7 @@ def _digest(data: torch.Tensor) -> str:
         raw = torch.cat([raw, raw.new_zeros(missing)])
     table = raw.view(torch.int64).view(-1, _DIGEST_WORDS)
     sums = torch.cat([table.sum(0), table.sum(1)])
-    return hashlib.sha256(sums.numpy()).hexdigest()
+    return hashlib.sha256(sums.numpy().tobytes()).hexdigest()
 
 
 def weights_match(candidate: list[Any], reference: list[Any]) -> bool | None:
