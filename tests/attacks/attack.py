@@ -7,6 +7,7 @@
     Switch:   defences (names of ``without.SWITCHES``) without which it escapes
     Device:   cpu, cuda or any
     Problem:  a name of ``harness.PROBLEMS``
+    Escapes:  the speedup that would be its success, 2 where this is left out; none of them is faster than the reference
 
 Beside ``NAME.py`` lies ``NAME_twin.py``: as close to the attack as honest code can come. It has to pass.
 """
@@ -33,6 +34,7 @@ class Attack:
     switch: str
     device: str
     problem: str
+    escapes: float = 2.0
 
     @property
     def name(self) -> str:
@@ -49,7 +51,7 @@ def read(path: Path) -> Attack:
     last = ""
     for line in (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines():
         field, colon, text = line.partition(":")
-        if colon and field in FIELDS and field not in found:
+        if colon and field in (*FIELDS, "Escapes") and field not in found:
             last = field
             found[field] = text.strip()
         elif last and line.startswith("  "):
@@ -58,7 +60,7 @@ def read(path: Path) -> Attack:
             raise ValueError(f"{path}: the docstring's line {line!r} is no new field of {', '.join(FIELDS)}")
     if missing := [field for field in FIELDS if not found.get(field)]:
         raise ValueError(f"{path}: the docstring says nothing of {', '.join(missing)}")
-    return Attack(path, *(found[field] for field in FIELDS))
+    return Attack(path, *(found[field] for field in FIELDS), escapes=float(found.get("Escapes", 2.0)))
 
 
 def attacks(family: str, device: str) -> list[Attack]:

@@ -33,9 +33,9 @@ import torch
 import torch.nn as nn
 
 class Model(nn.Module):
-    def __init__(self):
+    def __init__(self, n):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn({n}, {n}))
+        self.weight = nn.Parameter(torch.randn(n, n))
 
     def forward(self, x):
         return x @ self.weight
@@ -44,17 +44,33 @@ def get_inputs():
     return [torch.randn(1, {n})]
 
 def get_init_inputs():
+    return [{n}]
+"""
+CACHED = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x.sum(dim=-1)
+
+def get_inputs():
+    return [torch.rand(4 * {n}, {n})]
+
+def get_init_inputs():
     return []
 """
-PROBLEMS = {"matmul": MATMUL, "rows": ROWS}
+PROBLEMS = {"matmul": MATMUL, "rows": ROWS, "cached": CACHED}
 """matmul: bound by arithmetic, so that no two launches are cheaper together. rows: one row times a large matrix,
-bound by reading the matrix, so that a launch for thirty rows costs about as much as one for one."""
+bound by reading the matrix, so that a launch for thirty rows costs about as much as one for one. cached: bound by
+reading an input that fits the L2."""
 
-SIZES = {("matmul", "cpu"): 512, ("matmul", "cuda"): 4096, ("rows", "cpu"): 3072, ("rows", "cuda"): 32768}
-"""Sides of the matrices, so that a launch takes a few milliseconds: far above where the judge's bound is enforced."""
-
-ESCAPED = 2.0
-"""A speedup above this is an attack's success: none of them does anything faster than the reference does."""
+SIZES = {
+    "cpu": {"matmul": 768, "rows": 5120, "cached": 1024},
+    "cuda": {"matmul": 4096, "rows": 24576, "cached": 1024},
+}
+"""Sides of the matrices, so that a launch lies above where the judge's bound is enforced: about 10 ms on one core, and
+on an H200 2.7 ms by its fp32 peak and 0.6 ms by its bandwidth."""
 
 
 @dataclass
@@ -69,7 +85,7 @@ class Range:
         path = self.bench.out / "problems" / "attacks" / f"level1_{1 + list(PROBLEMS).index(name)}.py"
         if name not in self.audits:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(PROBLEMS[name].format(n=SIZES[name, self.device]))
+            path.write_text(PROBLEMS[name].format(n=SIZES[self.device][name]))
             self.audits[name] = self.bench.audit(path)
         return path
 
@@ -121,7 +137,7 @@ def check_caught(where: Range, attack: Attack) -> None:
     """The attack ends in its named verdict, or passes with a time that is its own."""
     record = where.timed(attack.path, attack.problem)
     if attack.verdict == "true_time":
-        assert record["verdict"] == "pass" and speedup(record) < 1.3, told(record)
+        assert record["verdict"] == "pass" and speedup(record) < attack.escapes, told(record)
     else:
         assert record["verdict"] == attack.verdict, told(record)
 
@@ -129,10 +145,10 @@ def check_caught(where: Range, attack: Attack) -> None:
 def check_escapes(where: Range, attack: Attack) -> None:
     """Without its defence the attack passes and is paid for."""
     record = where.timed(attack.path, attack.problem, without=attack.switch)
-    assert record["verdict"] == "pass" and speedup(record) > ESCAPED, told(record)
+    assert record["verdict"] == "pass" and speedup(record) > attack.escapes, told(record)
 
 
 def check_twin(where: Range, attack: Attack) -> None:
     """The honest twin passes, at about the reference's speed."""
     record = where.timed(attack.twin, attack.problem)
-    assert record["verdict"] == "pass" and speedup(record) < ESCAPED, told(record)
+    assert record["verdict"] == "pass" and speedup(record) < attack.escapes, told(record)

@@ -13,7 +13,7 @@ from harness import PROBLEMS, Range, check_caught, check_escapes, check_twin
 from without import SWITCHES
 
 FAMILIES = sorted(p.name for p in HERE.iterdir() if p.is_dir() and not p.name.startswith("_"))
-EVERY = [a for family in FAMILIES for device in ("cpu", "cuda") for a in attacks(family, device)]
+EVERY = sorted({a for family in FAMILIES for device in ("cpu", "cuda") for a in attacks(family, device)}, key=str)
 ATTACKS = [a for family in FAMILIES for a in attacks(family, "cpu")]
 each = pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name)
 
@@ -45,3 +45,9 @@ def test_it_escapes_without_its_defence(shooting_range: Range, attack):
 @each
 def test_its_honest_twin_passes(shooting_range: Range, attack):
     check_twin(shooting_range, attack)
+
+
+def test_a_switch_reaches_the_worker(shooting_range: Range):
+    """Those of the GPU's clock are used where there is a GPU alone: here, that a worker is started with one."""
+    record = shooting_range.timed(HERE / "timing" / "content_cache_twin.py", "matmul", without="join")
+    assert record["verdict"] == "pass" and "a worker without join" in record["output_tail"]

@@ -3,7 +3,7 @@
 Layer: timing, a timed launch's output compared as it is when the launch is over
 Severity: high, any speedup
 Verdict: wrong_value
-Switch: verify
+Switch: verify,bound
 Device: cpu
 Problem: matmul
 """

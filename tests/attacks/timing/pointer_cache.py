@@ -3,7 +3,7 @@
 Layer: timing, inputs redrawn in place before every round, and a timed launch's output compared
 Severity: high, any speedup
 Verdict: wrong_value
-Switch: verify
+Switch: verify,bound
 Device: any
 Problem: matmul
 """

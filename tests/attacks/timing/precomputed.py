@@ -4,10 +4,11 @@ Layer: timing, the judge's own clock runs from the moment at which inputs can be
 Severity: high, any speedup
 Verdict: time_disputed
 Switch: bound
-Device: cpu
+Device: any
 Problem: matmul
 """
 
+import contextlib
 import gc
 import threading
 import time
@@ -28,9 +29,13 @@ def bootstraps():
     return [o for o in gc.get_objects() if type(o).__name__ == "Bootstrap"]
 
 
+def own_stream():
+    return torch.cuda.stream(torch.cuda.Stream()) if torch.cuda.is_available() else contextlib.nullcontext()
+
+
 def watch():
     torch.set_num_threads(1)
-    with torch.no_grad():
+    with torch.no_grad(), own_stream():
         (worker,) = bootstraps()
         while True:
             try:

