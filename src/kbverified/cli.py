@@ -58,6 +58,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--build-root", type=Path, default=Path(".build"))
     parser.add_argument("--arch", help="GPU architectures to build for, as in TORCH_CUDA_ARCH_LIST")
     parser.add_argument("--gate-mode", choices=("ieee", "default"), default="ieee")
+    parser.add_argument("--timing-budget-s", type=float, default=3.0, help="timing: what more than ten rounds may take")
     parser.add_argument("--threads", type=int, help="threads of judge and workers (default on a CPU: 1)")
 
 
@@ -73,6 +74,7 @@ def _settings(arguments: argparse.Namespace) -> object:
         build_root=arguments.build_root,
         arch=arguments.arch or _default_arch(arguments.device),
         gate_mode=arguments.gate_mode,
+        timing_budget_s=arguments.timing_budget_s,
         threads=arguments.threads or (1 if arguments.device == "cpu" else None),
     )
 

@@ -30,6 +30,11 @@ def plan(specs: list[TensorSpec], strides: list[tuple[int, ...] | None] | None =
     return slots, offset
 
 
+def nth_set(buffer: torch.Tensor, set_bytes: int, index: int) -> torch.Tensor:
+    """The part of a uint8 buffer that holds set ``index`` of several of one plan, each of ``set_bytes``."""
+    return buffer[index * set_bytes : (index + 1) * set_bytes]
+
+
 def spec_of(tensor: torch.Tensor) -> TensorSpec:
     return TensorSpec(shape=tuple(tensor.shape), dtype=dtype_name(tensor.dtype))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kbverified.records import DeviceInfo
+from kbverified.records import DeviceInfo, DeviceReading
 
 
 class SharedBuffer:
@@ -87,9 +87,9 @@ class Device(ABC):
     def release_cached(self) -> None:
         """Give memory that torch's allocator caches back to the device."""
 
-    def clocks(self) -> tuple[int | None, int | None]:
-        """(SM clock in MHz, bit mask of clock event reasons), as the driver reports them now; None where none does."""
-        return None, None
+    def reading(self) -> DeviceReading | None:
+        """Clock, temperature, power and clock event reasons as the driver reports them now; None where none does."""
+        return None
 
     def ramp_up(self) -> float | None:
         """Keep the device busy until its clock is up; seconds it took, None where there is no clock to wait for."""

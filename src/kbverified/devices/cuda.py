@@ -18,7 +18,7 @@ from kbverified.devices.base import Device, SharedBuffer
 from kbverified.devices.nvml import Nvml
 from kbverified.lease import Gpu, visible_gpus
 from kbverified.protocol import TIMING_JOIN_GAP_MS, TIMING_RAMP_BUDGET_S, TIMING_RAMP_CLOCK_SHARE
-from kbverified.records import DeviceInfo
+from kbverified.records import DeviceInfo, DeviceReading
 
 
 class CudaDevice(Device):
@@ -162,8 +162,8 @@ class CudaDevice(Device):
         except RuntimeError:
             torch.cuda.synchronize()
 
-    def clocks(self) -> tuple[int | None, int | None]:
-        return self._nvml.clocks()
+    def reading(self) -> DeviceReading | None:
+        return self._nvml.reading()
 
     def ramp_up(self) -> float | None:
         """Load the SMs with fp32 matrix products until NVML reports the clock up, or the budget is spent."""
@@ -173,7 +173,7 @@ class CudaDevice(Device):
             for _ in range(4):
                 matrix @ matrix
             torch.cuda.synchronize()
-            clock_mhz, _ = self._nvml.clocks()
+            clock_mhz = self._nvml.sm_clock_mhz()
             if clock_mhz is not None and clock_mhz >= TIMING_RAMP_CLOCK_SHARE * self._nvml.max_sm_clock_mhz:
                 break
         return round(time.monotonic() - start, 3)

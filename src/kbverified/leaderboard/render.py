@@ -220,6 +220,8 @@ def _verdict_table(leaderboard: Leaderboard) -> list[str]:
         "(changed global flags)": "n_flags_changed",
         "(wrong while measured)": "n_timed_output_wrong",
         "(baseline disturbed)": "n_baseline_disturbed",
+        "(time disputed)": "n_time_disputed",
+        "(time unstable)": "n_unstable",
     }
     rows += [
         [label, *(str(getattr(s, field)) for s in leaderboard.generators for _ in s.verdicts)]
