@@ -34,6 +34,20 @@ def _bound() -> None:
     Bound.outcome = lambda self: "agreed"  # type: ignore[method-assign]
 
 
+def _one_by_one() -> None:
+    """A batch shows all its inputs before the first launch."""
+    from kbverified.judge import bound
+
+    run_batch = bound.run_batch
+
+    def show_all(side: Any, drawn: list[Any], reference: Any = None) -> Any:
+        for index, inputs in enumerate(drawn):
+            side.exchange.write(index, inputs)
+        return run_batch(side, drawn, reference)
+
+    bound.run_batch = show_all
+
+
 # --- the worker's -----------------------------------------------------------------------------------------------
 def _join() -> None:
     """A launch is over when the current stream is."""
@@ -59,7 +73,7 @@ def _persisting() -> None:
     CudaDevice.forget_persisting = lambda self: None  # type: ignore[method-assign]
 
 
-JUDGES: dict[str, Callable[[], None]] = {"verify": _verify, "bound": _bound}
+JUDGES: dict[str, Callable[[], None]] = {"verify": _verify, "bound": _bound, "one_by_one": _one_by_one}
 WORKERS: dict[str, Callable[[], None]] = {"join": _join, "persisting": _persisting}
 SWITCHES = JUDGES | WORKERS
 
