@@ -11,4 +11,4 @@ class ModelNew(nn.Module):
 
     def forward(self, x):
         rows = torch.cat([x])
-        return (rows @ self.weight).split(1)[0].clone()
+        return nn.functional.linear(rows, self.weight).split(1)[0].clone()
