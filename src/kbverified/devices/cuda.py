@@ -42,6 +42,10 @@ class CudaDevice(Device):
         self._shared_bytes = 0
         self._peak_bytes = 0
         self._context = self._call("cuCtxGetCurrent")
+        # Made once: torch creates an event when it is first recorded, which would be between start and end.
+        self._events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(3))
+        for event in self._events:
+            event.record()
         self._everything = self._call("cuEventCreate", driver.CUevent_flags.CU_EVENT_DISABLE_TIMING.value)
         attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
         self._keeps_lines = self._call("cuDeviceGetAttribute", attribute, self._call("cuCtxGetDevice")) > 0
@@ -140,7 +144,7 @@ class CudaDevice(Device):
         The third is recorded behind all that any stream of the context was given. By itself it would charge every
         launch for the join; a gap that the join alone explains is therefore not counted (decision 15).
         """
-        start, end, joined = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+        start, end, joined = self._events
         start.record()
         result = launch()
         end.record()
