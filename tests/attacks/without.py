@@ -9,6 +9,7 @@ candidates that mean no harm, is switched off there: the worker is then started 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -101,12 +102,15 @@ def main() -> int:
         return worker.main()
     os.environ["KBV_EVALUATOR"] = "off"  # a judge forked from there would be whole
     names = sys.argv[1].split(",")
-    for name in names:
-        if name in JUDGES:
+    for name in JUDGES:  # in this order
+        if name in names:
             JUDGES[name]()
     if in_worker := [name for name in names if name in WORKERS]:
         _start_workers_here(in_worker)
     from kbverified.cli import main as command
+    from kbverified.judge import rounds
+
+    rounds.TIMING_UNSTABLE_HALF_WIDTH = dict.fromkeys(rounds.TIMING_UNSTABLE_HALF_WIDTH, math.inf)  # not the question
 
     return command(sys.argv[2:])
 
