@@ -294,17 +294,14 @@ class Bootstrap:
         return self._guard("runtime_error", lambda: self.device.time_ms(lambda: self._launch(arguments)))
 
     def do_batch(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """One launch on each set of inputs, as it is timed otherwise; every output is delivered before the answer.
+        """One launch on one set of inputs, as it is timed otherwise; its output is delivered before the answer.
 
         The judge has its own clock on this.
         """
-        times: list[float] = []
-        for index in range(message["count"]):
-            time_ms, result = self._timed_launch(self._arguments(index), message["forward_seed"])
-            times.append(time_ms)
-            self._deliver(result, index)
-            del result
-        return {"times_ms": times}
+        index = message["index"]
+        time_ms, result = self._timed_launch(self._arguments(index), message["forward_seed"])
+        self._deliver(result, index)
+        return {"times_ms": [time_ms]}
 
     def do_settle(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Give cached memory back, so that the judge's reading of the device starts from what really is held."""

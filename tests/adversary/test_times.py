@@ -87,7 +87,7 @@ class ModelNew(torch.nn.Module):
 """
 LAST_OF_A_ROUND = "message.get('deliver') and self.done == message['hot'] + message['repetitions']"
 SMART = ONLY_THE_LAST.format(wanted=f"message['do'] != 'time' or {LAST_OF_A_ROUND}")
-LAST_OF_A_BATCH = f"self.done == message['count'] if message['do'] == 'batch' else {LAST_OF_A_ROUND}"
+EVERY_OTHER_OF_A_BATCH = f"message['index'] % 2 == 1 if message['do'] == 'batch' else {LAST_OF_A_ROUND}"
 
 FIRST_FOR_EVER = """
 import torch
@@ -161,8 +161,8 @@ def test_without_the_bound_it_would_pass(timed, attack, monkeypatch):
     assert record.judge_bound.undetected_gain_at_most > 5  # the record says what it let through
 
 
-def test_who_computes_only_the_last_of_a_batch_too_has_given_wrong_answers(timed):
-    record = timed(ONLY_THE_LAST.format(wanted=LAST_OF_A_BATCH))
+def test_who_leaves_out_launches_of_a_batch_too_has_given_wrong_answers(timed):
+    record = timed(ONLY_THE_LAST.format(wanted=EVERY_OTHER_OF_A_BATCH))
     assert record.verdict == "wrong_value", (record.verdict, record.detail)
     assert "off by" in record.detail
 

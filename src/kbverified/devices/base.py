@@ -58,9 +58,13 @@ class Device(ABC):
     def flush_cache(self) -> None:
         """Write more than the last-level cache holds, so that the next launch finds it cold."""
 
+    def forget_persisting(self) -> None:
+        """Let go of cache lines that a flush would leave. Nothing to do where a cache keeps nothing on request."""
+        return None
+
     @abstractmethod
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
-        """One launch, timed on this device; (milliseconds, result)."""
+        """One launch, timed on this device until no stream of this process has work; (milliseconds, result)."""
 
     @abstractmethod
     def free_bytes(self) -> int:

@@ -60,10 +60,9 @@ class Exchange:
         if fresh:
             self._hand_over(inputs)
 
-    def write(self, drawn: list[Inputs]) -> None:
-        """Write every set of inputs. Only from now on does the worker see them."""
-        for index, inputs in enumerate(drawn):
-            layout.copy_into(self._input_views(index), inputs.tensors)
+    def write(self, index: int, inputs: Inputs) -> None:
+        """Write one set of inputs. Only from now on does the worker see it."""
+        layout.copy_into(self._input_views(index), inputs.tensors)
         self.device.synchronize()
 
     def _hand_over(self, inputs: Inputs) -> None:
@@ -106,11 +105,10 @@ class Exchange:
         """Room for every set of outputs in private memory, made before a clock runs: allocating may take longer."""
         return [[torch.empty_like(view) for view in self._output_views(index)] for index in range(self.copies)]
 
-    def take_all(self, room: list[list[torch.Tensor]]) -> None:
-        """Copy every set of delivered outputs to private memory; done when this returns."""
-        for index, private in enumerate(room):
-            for mine, shared in zip(private, self._output_views(index), strict=True):
-                mine.copy_(shared)
+    def take_into(self, room: list[torch.Tensor], index: int) -> None:
+        """Copy one set of delivered outputs to private memory; done when this returns."""
+        for mine, shared in zip(room, self._output_views(index), strict=True):
+            mine.copy_(shared)
         self.device.synchronize()
 
     def _input_views(self, index: int = 0) -> list[torch.Tensor]:
