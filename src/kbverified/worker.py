@@ -170,13 +170,15 @@ class Bootstrap:
         self.hooks.install()
 
     def _dry_run(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Compile stage: meet the build requests of import, constructor and one forward on fake tensors."""
+        """Compile stage: meet the build requests of import, and of constructor and one forward on fake tensors."""
         from kbverified.compilation import dry_run
 
         if message["device"] == "cuda":
             dry_run.pretend_gpu(message["arch"])
         factory, init_inputs = self._factory(message)
-        met = dry_run.dry_forward(factory, init_inputs, message["inputs"], message["device"])
+        met = None
+        if message["call"]:  # False: nothing asks for an extension there
+            met = dry_run.dry_forward(factory, init_inputs, message["inputs"], message["device"])
         failed = bool(self.hooks.failures) and met is not None and met.startswith("BuildFailed")
         return {"builds": self.builds, "met": met and writable(met), "failed_build": failed}
 
