@@ -96,7 +96,9 @@ def build(request: dict[str, Any]) -> dict[str, Any]:
         sys.modules["candidate"] = module
         spec.loader.exec_module(module)
         init_inputs = codec.decode(request["init_inputs"], [])
-        met = dry_run.dry_forward(module.ModelNew, init_inputs, request["inputs"], request["device"])
+        met = None
+        if request["call"]:  # as in the compile stage: elsewhere nothing asks for an extension
+            met = dry_run.dry_forward(module.ModelNew, init_inputs, request["inputs"], request["device"])
     except BaseException as error:  # the candidate's own code: what it built until then is what is asked for
         met = f"{type(error).__name__}: {error}"[:500]
     return {"builds": timed.builds, "met": met}
@@ -105,7 +107,7 @@ def build(request: dict[str, Any]) -> dict[str, Any]:
 # --- outside -------------------------------------------------------------------------------------------------
 def spawn_and_wait(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run ``build`` in a sandboxed process of its own. Raises SandboxError, OSError, ValueError."""
-    from kbverified.compilation import toolchain
+    from kbverified.compilation import requests, toolchain
     from kbverified.lease import UNTOUCHED_DRIVER
     from kbverified.records import ProblemRecord, read
     from kbverified.sandbox import PASSED_ON, SpawnRequest, import_path, reclaim, spawn
@@ -116,6 +118,7 @@ def spawn_and_wait(arguments: argparse.Namespace) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="plain-", dir=arguments.out.parent)).absolute()
     request = {
         "candidate": str(arguments.candidate.absolute()),
+        "call": not requests.only_at_import(arguments.candidate.read_text("utf-8")),
         "init_inputs": audit.init_inputs,
         "inputs": [[list(spec.shape), spec.dtype] if spec is not None else None for spec in audit.inputs],
         "device": arguments.device,

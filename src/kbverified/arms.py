@@ -1,7 +1,7 @@
 """From one candidate's two timing records to medians, intervals and the speedup of each arm.
 
-Speedups are ratios of the medians of all repetitions; their intervals resample whole rounds (statistics.py). What
-cannot be said is None with a reason.
+A speedup is the robust centre of the rounds' ratios, not a ratio of two times (statistics.py). Rounds that the judge
+dropped count for nothing. What cannot be said is None with a reason.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kbverified import metrics, statistics
+from kbverified import protocol, statistics
 from kbverified.kernel_table import column_name
 from kbverified.metrics import ARMS, Arm
 from kbverified.records import FlagState, GateRecord, RecordError, TimeRecord
-from kbverified.statistics import Interval, RoundDraws
+from kbverified.statistics import Estimated, Interval, Rounds
 from kbverified.verdicts import why_missing
 
 # What each precision mode sets (protocol.md): matmul TF32, cuDNN TF32.
@@ -27,8 +27,6 @@ class Settings(Protocol):
     """What of the aggregation's settings is needed here."""
 
     @property
-    def resamples(self) -> int: ...
-    @property
     def confidence(self) -> float: ...
 
 
@@ -39,9 +37,9 @@ class Timing:
     stage: str
     record: TimeRecord | None
     why_null: str | None
-    baseline_ms: float | None = None
-    candidate_ms: float | None = None
-    draws: RoundDraws | None = None
+    baseline: Rounds = ()
+    candidate: Rounds = ()
+    """Repetitions of the rounds that count."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +50,20 @@ class Speedup:
 
 
 def read_timing(stage: str, record: TimeRecord | None, settings: Settings, path: Path) -> Timing:
-    """Medians and bootstrap draws of one timing record, if its timed outputs were right (its verdict is pass).
+    """The rounds of one timing record that count, if its times may be used (its verdict is pass).
 
     ``path`` is the record's file, for messages. Raises RecordError for a time that is not positive.
     """
     why = why_missing(record, stage)
     if record is None or why:
         return Timing(stage, record, why)
-    baseline = [r.baseline_ms for r in record.rounds if r.baseline_ms and r.candidate_ms]
-    candidate = [r.candidate_ms for r in record.rounds if r.baseline_ms and r.candidate_ms]
+    kept = [r for r in record.rounds if r.baseline_ms and r.candidate_ms and not r.dropped]
+    baseline, candidate = [r.baseline_ms for r in kept], [r.candidate_ms for r in kept]
     if not baseline:
         return Timing(stage, record, f"{stage}: no round with repetitions of both sides")
     if min(min(map(min, baseline)), min(map(min, candidate))) <= 0:
         raise RecordError(f"{path}: field rounds: a time of 0 ms or less. Delete the file and rerun to make it again.")
-    draws = statistics.round_draws(baseline, candidate, label=stage, resamples=settings.resamples)
-    medians = statistics.pooled_median(baseline), statistics.pooled_median(candidate)
-    return Timing(stage, record, None, *medians, draws)
+    return Timing(stage, record, None, baseline, candidate)
 
 
 def timing_columns(timing: Timing, settings: Settings) -> dict[str, Any]:
@@ -81,27 +77,28 @@ def timing_columns(timing: Timing, settings: Settings) -> dict[str, Any]:
         f"{prefix}_baseline_name": f"reference({record.provenance.mode})" if record.provenance.mode else None,
         f"{prefix}_baseline_disturbed": record.baseline_disturbed,
         f"{prefix}_interleaved": record.interleaved,
+        f"{prefix}_rounds_dropped": record.rounds_dropped,
         f"{prefix}_outputs_verified": record.outputs_verified,
         f"{prefix}_critical_tolerance": record.timed_critical_tolerance,
     }
-    if timing.draws is None:
+    if record.judge_bound is not None:
+        columns[f"{prefix}_bound_outcome"] = record.judge_bound.outcome
+        columns[f"{prefix}_bound_ms"] = record.judge_bound.t_judge_ms
+        columns[f"{prefix}_undetected_gain_at_most"] = record.judge_bound.undetected_gain_at_most
+    if not timing.baseline:
         return columns
-    columns[f"{prefix}_rounds"] = timing.draws.rounds
+    columns[f"{prefix}_rounds"] = len(timing.baseline)
     columns[f"{prefix}_baseline_alone_ms"] = statistics.median(record.baseline_alone_ms)
-    for side, value, draws in (
-        ("baseline", timing.baseline_ms, timing.draws.baseline_ms),
-        ("candidate", timing.candidate_ms, timing.draws.candidate_ms),
-    ):
-        interval = statistics.percentile_interval(draws, timing.draws.rounds, settings.confidence)
-        columns |= interval_columns(f"{prefix}_{side}_ms", value, interval)
+    for side, rounds in (("baseline", timing.baseline), ("candidate", timing.candidate)):
+        columns |= interval_columns(f"{prefix}_{side}_ms", *statistics.time_of(rounds, settings.confidence))
     return columns
 
 
 def why_no_interval(timing: Timing, settings: Settings) -> str | None:
     """Why times that are there have no interval; None where they have one."""
-    if timing.draws is None or timing.draws.rounds >= statistics.minimum_units(settings.confidence):
+    if not timing.baseline or len(timing.baseline) >= statistics.minimum_units(settings.confidence):
         return None
-    return f"no interval: only {timing.draws.rounds} rounds"
+    return f"no interval: only {len(timing.baseline)} rounds"
 
 
 def interval_columns(name: str, value: float | None, interval: Interval | None) -> dict[str, float | None]:
@@ -136,25 +133,27 @@ def arm_columns(
         notes.append("cpu: no TF32 unit, so the arms differ by noise only and are no finding")
     if from_default:
         notes.append("bf16: precision modes have no effect, matched is taken from time-fp32")
+    if any(s.interval for s in speedups.values()) and protocol.BETWEEN_PROCESS_SD.get(kind or "") is None:
+        notes.append("intervals hold no variance between processes: no A/A study of this kind of device yet")
     columns["arms_note"] = "; ".join(notes) or None
     return columns, reasons
 
 
 def _in_one_record(arm: Arm, timing: Timing, settings: Settings) -> Speedup:
     """Naive and matched: both sides from one record, paired by rounds."""
-    if timing.draws is None or timing.record is None:
+    if not timing.baseline or timing.record is None:
         return Speedup(None, None, timing.why_null)
     mode = timing.record.provenance.mode
     wanted = "default" if timing.stage == "time-fp32" else "tf32"
     if mode != wanted:
         return Speedup(None, None, f"{timing.stage} ran in mode {mode}; the {arm} arm is defined in {wanted}")
-    value = metrics.ratio(timing.baseline_ms, timing.candidate_ms)
-    return _with_interval(value, statistics.paired_interval(timing.draws, settings.confidence), timing.draws.rounds)
+    estimate = statistics.paired_ratio(timing.baseline, timing.candidate, settings.confidence)
+    return _speedup(estimate, timing, settings, len(timing.baseline))
 
 
 def _published(default: Timing, tf32: Timing, kind: str | None, settings: Settings) -> Speedup:
     """Reference(tf32) of one job over candidate(default) of another: only on one and the same GPU."""
-    if default.draws is None or tf32.draws is None or default.record is None or tf32.record is None:
+    if not default.baseline or not tf32.baseline or default.record is None or tf32.record is None:
         return Speedup(None, None, "; ".join(why for why in (default.why_null, tf32.why_null) if why))
     if kind == "cpu":
         return Speedup(None, None, "cpu: the published arm crosses two jobs and is defined on one GPU")
@@ -167,12 +166,15 @@ def _published(default: Timing, tf32: Timing, kind: str | None, settings: Settin
     if None in uuids or uuids[0] != uuids[1]:
         names = " and ".join(str(uuid) for uuid in uuids)
         return Speedup(None, None, f"not the same GPU: time-fp32 and time-tf32 ran on {names}")
-    value = metrics.ratio(tf32.baseline_ms, default.candidate_ms)
-    interval = statistics.unpaired_interval(tf32.draws, default.draws, settings.confidence)
-    return _with_interval(value, interval, min(tf32.draws.rounds, default.draws.rounds))
+    estimate = statistics.unpaired_ratio(tf32.baseline, default.candidate, settings.confidence)
+    return _speedup(estimate, default, settings, min(len(tf32.baseline), len(default.baseline)))
 
 
-def _with_interval(value: float | None, interval: Interval | None, rounds: int) -> Speedup:
+def _speedup(estimate: Estimated, timing: Timing, settings: Settings, rounds: int) -> Speedup:
+    """With the variance between processes that this kind of device is known to have."""
+    device = timing.record.provenance.device if timing.record else None
+    sd = protocol.BETWEEN_PROCESS_SD.get(device.kind) if device else None
+    value, interval = statistics.with_variance_between(estimate, sd, settings.confidence)
     return Speedup(value, interval, None if interval else f"no interval: only {rounds} rounds")
 
 

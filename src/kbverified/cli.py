@@ -59,6 +59,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--build-root", type=Path, default=Path(".build"))
     parser.add_argument("--arch", help="GPU architectures to build for, as in TORCH_CUDA_ARCH_LIST")
     parser.add_argument("--gate-mode", choices=("ieee", "default"), default="ieee")
+    parser.add_argument("--timing-budget-s", type=float, default=3.0, help="timing: what more than ten rounds may take")
     parser.add_argument("--threads", type=int, help="threads of judge and workers (default on a CPU: 1)")
 
 
@@ -74,6 +75,7 @@ def _settings(arguments: argparse.Namespace) -> object:
         build_root=arguments.build_root,
         arch=arguments.arch or _default_arch(arguments.device),
         gate_mode=arguments.gate_mode,
+        timing_budget_s=arguments.timing_budget_s,
         threads=arguments.threads or (1 if arguments.device == "cpu" else None),
     )
 
@@ -105,6 +107,15 @@ def _stage(arguments: argparse.Namespace) -> int:
     )
     print(f"{arguments.stage} {arguments.candidate}: {record.verdict or 'skipped, ' + str(record.reason)}")
     return 0
+
+
+def _drop_read_at_import() -> None:
+    """Leave this command without what would change torch in a judge and not in its workers."""
+    from kbverified import import_environment
+
+    names = import_environment.drop(os.environ)
+    if names:
+        print(f"kbverified: not handed to torch, as in every worker: {', '.join(names)}", file=sys.stderr)
 
 
 def _in_evaluator(arguments: argparse.Namespace, words: list[str]) -> int | None:
@@ -143,6 +154,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser(words[0] if words else None).parse_args(words)
     try:
         if arguments.command in ("stage", "audit-problem"):
+            _drop_read_at_import()
             code = _in_evaluator(arguments, words)
             if code is not None:
                 return code

@@ -94,6 +94,11 @@ class Timeouts(Section):
         return int(getattr(self, stage.replace("-", "_")))
 
 
+class Timing(Section):
+    budget_s: float = Field(default=3.0, gt=0)
+    """Seconds of a device that the rounds of one timing stage may take to reach the target, beyond the ten they get."""
+
+
 class Compile(Section):
     arch: str | None = Field(default=None, pattern=r"^\d+\.\d[af]?$")
     """CUDA architecture to build for, as ``9.0``. None: that of the GPU in this machine."""
@@ -114,6 +119,7 @@ class Settings(Section):
     tau: Tau = Tau()
     timeouts_s: Timeouts = Timeouts()
     compile: Compile = Compile()
+    timing: Timing = Timing()
     build_root: str = ".build"
     """Where extensions are built, outside results; may be deleted at any time."""
     evaluator: bool = False

@@ -46,10 +46,14 @@ def _timing(stage: str) -> Columns:
         **_interval(f"{t}_baseline_ms"),
         **_interval(f"{t}_candidate_ms"),
         f"{t}_rounds": WHOLE,
+        f"{t}_rounds_dropped": WHOLE,
         f"{t}_baseline_alone_ms": NUMBER,
         f"{t}_baseline_disturbed": TRUTH,
         f"{t}_interleaved": TRUTH,
         f"{t}_outputs_verified": WHOLE,
+        f"{t}_bound_outcome": TEXT,
+        f"{t}_bound_ms": NUMBER,
+        f"{t}_undetected_gain_at_most": NUMBER,
         f"{t}_critical_tolerance": NUMBER,
     }
 

@@ -153,6 +153,14 @@ def acquire(
         os.close(queue)
 
 
+def foreseen(kind: str, same_for: str | None = None) -> Gpu | None:
+    """The GPU that ``acquire`` will give, where that can be told before it is free; else None."""
+    gpus = [] if kind == "cpu" else visible_gpus()
+    if len(gpus) > 1 and same_for is not None:
+        return gpus[chosen_place(same_for, len(gpus))]
+    return gpus[0] if len(gpus) == 1 else None
+
+
 def chosen_place(same_for: str, count: int) -> int:
     """Which of ``count`` devices those get who name the same ``same_for``."""
     return int(_digest([same_for]), 16) % count

@@ -64,17 +64,44 @@ COMPARE_CHUNK_ELEMENTS = 1 << 24
 POISON_AMPLITUDE = 1.0e30
 
 # --- timing -------------------------------------------------------------------------------------------------
-TIMING_ROUNDS = 10  # interleaved A B B A; protocol.md asks for at least ten
-TIMING_WARMUP_LAUNCHES = 3
+# Rounds A B B A. Ten are the pilot; their spread fixes how many there will be, before the eleventh starts.
+TIMING_ROUNDS_MIN = 10
+TIMING_ROUNDS_MAX = 120
+# Kernels so slow that ten rounds exceed the total budget below get these: the fewest that have a 95 % interval.
+TIMING_ROUNDS_SLOW = 6
+# A ratio that repeats within 1 %: its interval is to reach half a percent to either side. A CPU's says nothing that
+# exact, and is spared the wait.
+TIMING_TARGET_HALF_WIDTH = {"cuda": 0.005, "cpu": 0.1}
+# Still wider than this after the budget: the verdict is ``unstable``. On a CPU only what says nothing at all.
+TIMING_UNSTABLE_HALF_WIDTH = {"cuda": 0.03, "cpu": 0.5}
+# A round under one of these clock event reasons is dropped (nvml.h): hardware slowdown 0x08, software thermal 0x20,
+# hardware thermal 0x40, power brake 0x80. Not the software power cap, 0x04: a card at its own limit is the speed that
+# a power-hungry kernel has, for both sides, and dropping those rounds would keep only the cool ones.
+TIMING_DROP_REASONS = 0xE8
+# Fewer rounds left than this is ``unstable`` too: there is no interval.
+TIMING_ROUNDS_LEFT_MIN = 6
+# One side's repetitions in one turn aim at this. Turns are short and rounds many: a 4096^3 TF32 matmul on an H200
+# swings between 0.385 and 0.44 ms in spells of some 20 to 50 ms (2026-11-30), which have to meet both sides.
+TIMING_TURN_MS = {"cuda": 6.0, "cpu": 30.0}
 TIMING_REPETITIONS_MAX = 20
+# Untimed launches of the same side, back to back, right before its repetitions: both sides start hot.
+TIMING_HOT_MS = {"cuda": 4.0, "cpu": 1.0}
+TIMING_HOT_LAUNCHES_MAX = 40
+# Warm-up: chunks of launches until two medians in a row agree to this ratio, or the budget is spent.
+TIMING_WARMUP_CHUNK = 5
+TIMING_WARMUP_STABLE_RATIO = 0.02
+TIMING_WARMUP_BUDGET_MS = 150.0
 # Before anything is timed the judge keeps the device busy until its SM clock has reached this share of its maximum,
 # or this long: an idle H200 stands at 345 of 1980 MHz and is up after some 0.1 s of load (2026-11-29, docs/runs).
 TIMING_RAMP_CLOCK_SHARE = 0.9
 TIMING_RAMP_BUDGET_S = 3.0
 # What a launch costs beside itself: the flush and the messages. It only sizes the rounds.
 TIMING_LAUNCH_OVERHEAD_MS = {"cuda": 0.15, "cpu": 6.0}
-# A round may take this many times as long as the pilot's launches promised.
+# A turn may take this many times as long as the pilot's launches promised.
 TIMING_ROUND_ROOM = 10.0
+# Work of other streams that goes on this much longer than the launch's own stream is counted; less is what waiting for
+# all streams takes by itself.
+TIMING_JOIN_GAP_MS = 0.02
 # No clock here ticks faster than once in a nanosecond.
 TIMING_SHORTEST_MS = 1e-6
 # A claim may exceed the judge's clock by this ratio: a GPU's clock and the judge's drift apart by parts per million.
@@ -83,17 +110,37 @@ TIMING_CLOCKS_AGREE_RATIO = 1.01
 TIMING_SIGNIFICANT_DIGITS = 6
 # Cores kept for each GPU: judge, baseline, candidate, and one to spare.
 RESERVED_CORES_PER_DEVICE = 4
-# One side's repetitions in one round aim at this; slow kernels get fewer repetitions, never fewer than one.
-TIMING_ROUND_BUDGET_MS = 60.0
-# The first launch after the other side had the device is discarded.
-TIMING_DISCARD_AFTER_HANDOVER = 1
-# Both sides together may spend about this long in launches; fewer rounds (never under 4) for slow kernels.
+# Both sides of ten rounds together may spend about this long in launches; see TIMING_ROUNDS_SLOW.
 TIMING_TOTAL_BUDGET_S = 20.0
-TIMING_ROUNDS_MIN = 4
+# The judge's bound: batches of at most so many distinct inputs, as many as memory and this time per pair of batches
+# allow. The judge's clock runs from before the first input is visible until every output is in private memory.
+TIMING_BATCH_MAX = 32
+TIMING_BATCH_BUDGET_MS = 300.0
+# Share of the free device memory that a batch's buffers may take.
+TIMING_BATCH_MEMORY_SHARE = 0.4
+# A claim below this share of the bound is ``time_disputed``, where the bound exceeds so many milliseconds: below, the
+# messages' own jitter is too large a part (issue 4: 5 % above 0.3 ms). A busy CPU's clock is coarser by far.
+TIMING_BOUND_AGREE_RATIO = {"cuda": 0.95, "cpu": 0.5}
+TIMING_BOUND_ENFORCED_ABOVE_MS = {"cuda": 0.3, "cpu": 5.0}
+# So many batches before a bound is too short to be enforced, and so many before a claim is disputed; of all of them the
+# smallest walls count. Noise only ever makes one longer, and a cheat gains nothing by another: every batch has fresh
+# inputs and every output is verified.
+TIMING_BATCHES_MIN = 3
+TIMING_BATCHES_MAX = 5
+# Where the trusted baseline runs slower in its batch than in its rounds, the candidate may too, up to this: the two
+# speeds of an H200's TF32 matmul lie 1.14 apart.
+TIMING_BOUND_DRIFT_MAX = 1.15
 # An output of a timed launch is compared with the reference, loosely, since TF32 may be on: relative rms error.
 # TF32 keeps 10 mantissa bits, so an honest answer lies orders of magnitude below this.
 TIMED_OUTPUT_RMS_LIMIT = 0.05
-# So many rounds, chosen in secret, have it compared. Every round delivers one, so that no worker can tell which.
+# Where another input's output lies closer than that, an answer has to be nearer to its own than this share of the way
+# to another's: what was kept from an earlier launch is all of it away, the mean of many 0.71. A 4096^3 matmul of rand()
+# inputs has outputs that differ by 2 % from draw to draw.
+TIMED_OUTPUT_REPLAY_RATIO = 0.5
+# TF32 and bf16 may be off by so much; where other inputs' outputs are no further away, no check can tell.
+TIMED_OUTPUT_REPLAY_FLOOR = 0.002
+# So many rounds of the pilot, and as many of the rest, chosen in secret, have it compared. Every round delivers one, so
+# that no worker can tell which.
 TIMED_OUTPUTS_VERIFIED = 3
 # A candidate further off than this under the original inputs is right at no tolerance that anyone would set: it is
 # not timed.
@@ -109,7 +156,7 @@ WORKER_OUTPUT_KEPT_BYTES = 8 << 10
 # Longest message accepted from a worker.
 WORKER_MESSAGE_LIMIT_BYTES = 1 << 20
 # A stage may take as long as this many answers. The slowest stage, timing, waits for 2 launches and at least
-# TIMING_ROUNDS_MIN rounds of one launch each.
+# TIMING_ROUNDS_SLOW rounds of one launch each.
 STAGE_LIMIT_ANSWERS = 10
 # Larger candidate files are a verdict, not a read.
 CANDIDATE_SIZE_LIMIT_BYTES = 4 << 20
@@ -119,6 +166,10 @@ TAU = {"fp32": 1e-3, "bf16": 1e-2}  # arXiv 2607.16241
 FAST_P = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
 BOOTSTRAP_RESAMPLES = 2000
 CONFIDENCE = 0.95
+# Relative standard deviation of one kernel's speedup between jobs, beyond what its rounds show: an additive term of
+# every interval. Null: not known yet. It takes an A/A study of repeats in fresh processes on that kind of device
+# (``python -m benchmarks.aa``); until then intervals hold no variance between processes, and the tables say so.
+BETWEEN_PROCESS_SD: dict[str, float | None] = {"cuda": None, "cpu": None}
 # A claim this far below the floor is implausible. Measured ceilings are not physical ones: the best copy rates seen on
 # an H200 are some 4.25 TB/s of the nominal 4.8, and 4.25 / (1 - 0.1) is 98 % of nominal, which no kernel reaches.
 ROOFLINE_MARGIN = 0.1
@@ -131,22 +182,41 @@ _WORKER = (
 _DEVICE = ("STAGE_LIMIT_ANSWERS", "COMPARE_CHUNK_ELEMENTS", "POISON_AMPLITUDE", "RESERVED_CORES_PER_DEVICE")
 _INPUTS = ("DISTRIBUTIONS", "STANDARD_DISTRIBUTION", "WEIGHT_SEED", "FORWARD_SEED")
 _TIMING = (
-    "TIMING_ROUNDS",
-    "TIMING_WARMUP_LAUNCHES",
+    "TIMING_ROUNDS_MIN",
+    "TIMING_ROUNDS_MAX",
+    "TIMING_ROUNDS_SLOW",
+    "TIMING_TARGET_HALF_WIDTH",
+    "TIMING_UNSTABLE_HALF_WIDTH",
+    "TIMING_DROP_REASONS",
+    "TIMING_ROUNDS_LEFT_MIN",
+    "TIMING_TURN_MS",
+    "TIMING_REPETITIONS_MAX",
+    "TIMING_HOT_MS",
+    "TIMING_HOT_LAUNCHES_MAX",
+    "TIMING_WARMUP_CHUNK",
+    "TIMING_WARMUP_STABLE_RATIO",
+    "TIMING_WARMUP_BUDGET_MS",
     "TIMING_RAMP_CLOCK_SHARE",
     "TIMING_RAMP_BUDGET_S",
     "TIMING_LAUNCH_OVERHEAD_MS",
     "TIMING_ROUND_ROOM",
+    "TIMING_JOIN_GAP_MS",
     "TIMING_SHORTEST_MS",
     "TIMING_CLOCKS_AGREE_RATIO",
     "TIMING_SIGNIFICANT_DIGITS",
-    "TIMING_REPETITIONS_MAX",
-    "TIMING_ROUND_BUDGET_MS",
-    "TIMING_DISCARD_AFTER_HANDOVER",
     "TIMING_TOTAL_BUDGET_S",
-    "TIMING_ROUNDS_MIN",
+    "TIMING_BATCH_MAX",
+    "TIMING_BATCH_BUDGET_MS",
+    "TIMING_BATCH_MEMORY_SHARE",
+    "TIMING_BOUND_AGREE_RATIO",
+    "TIMING_BOUND_ENFORCED_ABOVE_MS",
+    "TIMING_BATCHES_MIN",
+    "TIMING_BATCHES_MAX",
+    "TIMING_BOUND_DRIFT_MAX",
     "BASELINE_DISTURBED_RATIO",
     "TIMED_OUTPUT_RMS_LIMIT",
+    "TIMED_OUTPUT_REPLAY_RATIO",
+    "TIMED_OUTPUT_REPLAY_FLOOR",
     "TIMED_OUTPUTS_VERIFIED",
     "TIMING_WORTHLESS_TOLERANCE",
 )

@@ -45,6 +45,9 @@ Verdict = Literal[
     "weights_differ",
     "wrong_value",
     "sets_precision",  # reserved for candidates that fail by changing global flags
+    # the times: no failure of correctness
+    "time_disputed",  # the claimed times are shorter than the judge's own clock allows
+    "unstable",  # too few rounds, or too different ones, for a time
 ]
 """Judgement on the candidate: ``pass`` or exactly one failure class."""
 
@@ -221,16 +224,57 @@ class GateRecord(StageRecord):
     judge_peak_bytes: int | None = None
 
 
+class DeviceReading(Record):
+    """What NVML said about the device at one moment of a turn; None what it did not answer."""
+
+    sm_clock_mhz: int | None = None
+    temperature_c: int | None = None
+    power_w: float | None = None
+    throttle_reasons: int | None = None
+    """Bit mask of clock event reasons."""
+
+
+class JudgeBound(Record):
+    """Launches measured by the judge's own clock: batches of distinct inputs whose outputs were all verified."""
+
+    outcome: Literal["agreed", "disputed", "not_enforced", "not_measured"]
+    """``not_enforced``: the bound is too short for the judge's clock (protocol.TIMING_BOUND_ENFORCED_ABOVE_MS)."""
+    detail: str | None = None
+    """Why it was not measured."""
+    k: int | None = None
+    """Inputs of one batch."""
+    batches: int = 0
+    baseline_wall_ms: tuple[float, ...] = ()
+    """The judge's clock over each of the baseline's batches, inputs and outputs brought and taken included."""
+    baseline_launches_ms: tuple[float, ...] = ()
+    """What of it were the launches themselves, by the baseline's own clock: the rest is overhead."""
+    candidate_wall_ms: tuple[float, ...] = ()
+    claim_ms: float | None = None
+    """Median of the candidate's recorded repetitions."""
+    t_judge_ms: float | None = None
+    """Candidate's smallest wall less the baseline's smallest overhead, per launch."""
+    drift: float | None = None
+    """Baseline in its batches / baseline in its rounds, at least 1: how much slower an honest launch may be there."""
+    undetected_gain_at_most: float | None = None
+    """Smallest candidate's wall per launch / claim: no honest launch of it took longer, whatever it claims."""
+
+
 class Round(Record):
     """One interleaved round: each side's repetitions in milliseconds, in order."""
 
     first: Literal["baseline", "candidate"]
     baseline_ms: tuple[float, ...]
     candidate_ms: tuple[float, ...]
+    baseline_reading: DeviceReading | None = None
+    """Of the device while the baseline ran; None where nothing reads it (a CPU, no NVML)."""
+    candidate_reading: DeviceReading | None = None
+    """... while the candidate ran."""
     sm_clock_mhz: int | None = None
-    """SM clock right after the round; None where nothing reads it (a CPU, no NVML)."""
+    """Of records of November 2026 only, which have no readings: the SM clock right after the round."""
     throttle_reasons: int | None = None
-    """NVML's bit mask of clock event reasons right after the round."""
+    """... and the reasons."""
+    dropped: bool = False
+    """Throttled for one of protocol.TIMING_DROP_REASONS: kept here, and no part of any figure."""
 
 
 class TimeRecord(StageRecord):
@@ -251,10 +295,17 @@ class TimeRecord(StageRecord):
     """How many rounds had an output of a timed launch compared with the reference."""
     timed_critical_tolerance: float | None = None
     """Worst critical tolerance among them."""
+    timed_output_limit: float | None = None
+    """Relative rms error beyond which a timed output is wrong, for this problem."""
     flags_before: FlagState | None = None
     flags_after: FlagState | None = None
     judge_wall_ms_per_launch: float | None = None
-    """The judge's own clock over the candidate's launches of a round, per launch, flush included: an upper bound."""
+    """The judge's own clock over the candidate's launches of a turn, per launch, flush included: an upper bound."""
+    rounds_dropped: int | None = None
+    """How many of the rounds are dropped."""
+    budget_s: float | None = None
+    """What the rounds were allowed to take, as configured."""
+    judge_bound: JudgeBound | None = None
 
 
 class SideMemory(Record):

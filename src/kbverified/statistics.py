@@ -1,12 +1,12 @@
-"""Medians, and how sure they are: seeded bootstraps over problems and over timing rounds.
+"""Medians, and how sure they are: seeded bootstraps over problems, rank intervals over timing rounds.
 
-Every interval is a percentile bootstrap with the small-sample expansion of Hesterberg (The American Statistician
-69(4), 2015, section "expanded percentile"): with n clusters the plain percentile interval is too narrow by about
-sqrt((n-1)/n) and by z/t, which matters at ten rounds. Draws depend only on what is measured (the seed is a hash of
-it), so the same records always give the same digits.
+Every interval over problems is a percentile bootstrap with the small-sample expansion of Hesterberg (The American
+Statistician 69(4), 2015, section "expanded percentile"): with n clusters the plain percentile interval is too narrow
+by about sqrt((n-1)/n) and by z/t, which matters at ten of them. Draws depend only on what is measured (the seed is a
+hash of it), so the same records always give the same digits. Rank intervals need no draws.
 
-What is resampled is the independent unit: problems for a benchmark's metric, whole rounds for a kernel's time.
-Repetitions inside a round share clocks, temperature and neighbours; resampling them singly would count them as
+What counts as one is the independent unit: problems for a benchmark's metric, whole rounds for a kernel's time.
+Repetitions inside a round share clocks, temperature and neighbours; counting them singly would take them for
 independent evidence.
 """
 
@@ -186,73 +186,107 @@ Rounds = Sequence[Sequence[float]]
 """One side's repetitions in ms, round by round."""
 
 
-def pooled_median(rounds: Rounds) -> float | None:
-    """Median of all repetitions of all rounds, None for none."""
-    return median([value for repetitions in rounds for value in repetitions])
+class Estimated(NamedTuple):
+    """A value and its interval; each None where there are too few rounds for it."""
+
+    value: float | None
+    interval: Interval | None
 
 
-def pooled_median_draws(rounds: Rounds, counts: Floats) -> Floats:
-    """Pooled median under each resample of rounds: counts has shape (resamples, rounds); NaN for an empty draw.
+def round_medians(rounds: Rounds) -> Floats:
+    """Median of each round's repetitions, shape (rounds,)."""
+    return np.array([float(np.median(np.asarray(repetitions, dtype=np.float64))) for repetitions in rounds])
 
-    A weighted median without forming the resamples: how many repetitions of each round are <= a value, times how
-    often the round was drawn, says how much lies at or below that value; the middle is found by bisection.
+
+def time_of(rounds: Rounds, confidence: float = protocol.CONFIDENCE) -> Estimated:
+    """One side's time (ms): the median of its rounds' medians, and the distribution-free interval of a median.
+
+    The interval's ends are order statistics (sign test); spells of another speed make no symmetric distribution.
     """
-    values = np.unique(np.concatenate([np.asarray(repetitions, dtype=np.float64) for repetitions in rounds]))
-    at_most = np.stack([np.searchsorted(np.sort(repetitions), values, side="right") for repetitions in rounds], axis=1)
-    per_value = at_most.astype(np.float64)
-    half = counts @ per_value[-1] / 2.0
-    lower = values[_first_reaching(per_value, counts, half)]
-    # Whole repetitions are counted: the first value to reach half + 1/2 is the first beyond half.
-    upper = values[_first_reaching(per_value, counts, half + 0.5)]
-    return np.where(half > 0, (lower + upper) / 2.0, np.nan)
+    found = np.sort(round_medians(rounds))
+    n = found.size
+    if n == 0:
+        return Estimated(None, None)
+    value = float(np.median(found))
+    if n < minimum_units(confidence):
+        return Estimated(value, None)
+    rank = _sign_rank(n, confidence)
+    return Estimated(value, Interval(float(found[rank - 1]), float(found[n - rank])))
 
 
-def _first_reaching(per_value: Floats, counts: Floats, needed: Floats) -> NDArray[np.intp]:
-    """Per resample, the first value at or below which ``needed`` repetitions lie. per_value: (values, rounds)."""
-    low = np.zeros(counts.shape[0], dtype=np.intp)
-    high = np.full_like(low, per_value.shape[0] - 1)
-    while (low < high).any():
-        middle = (low + high) // 2
-        reached = np.einsum("ij,ij->i", counts, per_value[middle]) >= needed
-        high = np.where(reached, middle, high)
-        low = np.where(reached, low, np.minimum(middle + 1, high))
-    return high
+def paired_ratio(baseline: Rounds, candidate: Rounds, confidence: float = protocol.CONFIDENCE) -> Estimated:
+    """Baseline / candidate timed in the same rounds: Hodges and Lehmann's centre of the rounds' log ratios.
 
-
-class RoundDraws(NamedTuple):
-    """Bootstrap draws of both sides' pooled medians from one timing record: the same rounds drawn for both."""
-
-    baseline_ms: Floats
-    candidate_ms: Floats
-    rounds: int
-
-
-def round_draws(
-    baseline: Rounds, candidate: Rounds, *, label: str = "", resamples: int = protocol.BOOTSTRAP_RESAMPLES
-) -> RoundDraws:
-    """Draw whole rounds of one timing record, each with both its sides, so that what disturbs both cancels.
-
-    ``label`` (the stage) enters the seed: draws of two records are independent even if their numbers agree.
-    Raises ValueError where the sides have different numbers of rounds, or none.
+    Each round gives one log ratio of medians, in which what meets both sides cancels. Their centre is the median of all
+    pairwise means (Walsh averages; Hodges and Lehmann, Ann. Math. Stat. 34(2), 1963): nearly a mean's efficiency for
+    plain noise, and unmoved by rounds that met two different speeds of the device. The interval's ends are the Walsh
+    averages that Wilcoxon's signed-rank test does not reject: exact for independent rounds of a symmetric distribution,
+    which a ratio of two like sides has. Raises ValueError where the sides have different numbers of rounds.
     """
     if len(baseline) != len(candidate):
         raise ValueError(f"{len(baseline)} baseline rounds cannot be paired with {len(candidate)} candidate rounds")
-    counts = resample_counts(len(baseline), seed_from(label, baseline, candidate), resamples)
-    return RoundDraws(pooled_median_draws(baseline, counts), pooled_median_draws(candidate, counts), len(baseline))
+    n = len(baseline)
+    if n == 0:
+        return Estimated(None, None)
+    logs = np.log(round_medians(baseline) / round_medians(candidate))
+    walsh = np.sort((logs[:, None] + logs[None, :])[np.triu_indices(n)] / 2.0)
+    return _exponential(walsh, _signed_rank(n, confidence) if n >= minimum_units(confidence) else None)
 
 
-def paired_interval(draws: RoundDraws, confidence: float = protocol.CONFIDENCE) -> Interval | None:
-    """Interval of median(baseline) / median(candidate) timed in the same rounds; None for too few rounds."""
-    return percentile_interval(draws.baseline_ms / draws.candidate_ms, draws.rounds, confidence)
+def unpaired_ratio(baseline: Rounds, candidate: Rounds, confidence: float = protocol.CONFIDENCE) -> Estimated:
+    """Baseline of one job / candidate of another: the two-sample estimate of Hodges and Lehmann over log times.
 
-
-def unpaired_interval(
-    baseline_from: RoundDraws, candidate_from: RoundDraws, confidence: float = protocol.CONFIDENCE
-) -> Interval | None:
-    """Interval of median(baseline) of one record / median(candidate) of another; None for too few rounds.
-
-    The records' rounds are drawn independently. It holds no variance between jobs: a single pair of jobs has no
-    evidence of it.
+    The median of all pairwise differences; the interval's ends are those that the rank-sum test (normal approximation)
+    does not reject. It holds no variance between jobs: a single pair of jobs has no evidence of it.
     """
-    ratios = baseline_from.baseline_ms / candidate_from.candidate_ms
-    return percentile_interval(ratios, min(baseline_from.rounds, candidate_from.rounds), confidence)
+    n, m = len(baseline), len(candidate)
+    if min(n, m) == 0:
+        return Estimated(None, None)
+    logs = np.log(round_medians(baseline))[:, None] - np.log(round_medians(candidate))[None, :]
+    rank = _rank_sum(n, m, confidence) if min(n, m) >= minimum_units(confidence) else None
+    return _exponential(np.sort(logs.ravel()), rank)
+
+
+def with_variance_between(estimate: Estimated, sd: float | None, confidence: float = protocol.CONFIDENCE) -> Estimated:
+    """The estimate with a relative standard deviation between processes added to its interval, in quadrature of logs.
+
+    ``sd`` None or 0: as it was.
+    """
+    if not sd or estimate.value is None or estimate.interval is None:
+        return estimate
+    between = NormalDist().inv_cdf(0.5 + confidence / 2.0) * sd
+    below = math.hypot(math.log(estimate.value / estimate.interval.low), between)
+    above = math.hypot(math.log(estimate.interval.high / estimate.value), between)
+    return Estimated(estimate.value, Interval(estimate.value * math.exp(-below), estimate.value * math.exp(above)))
+
+
+def _exponential(ordered_logs: Floats, rank: int | None) -> Estimated:
+    value = math.exp(float(np.median(ordered_logs)))
+    if rank is None:
+        return Estimated(value, None)
+    low, high = ordered_logs[rank - 1], ordered_logs[ordered_logs.size - rank]
+    return Estimated(value, Interval(math.exp(float(low)), math.exp(float(high))))
+
+
+@cache
+def _sign_rank(n: int, confidence: float) -> int:
+    """The order statistic at which a median's interval begins: P(Binomial(n, 1/2) < rank) <= (1 - confidence) / 2."""
+    tail, rank = 0.0, 0
+    while (tail := tail + math.comb(n, rank) * 0.5**n) <= (1.0 - confidence) / 2.0:
+        rank += 1
+    return max(rank, 1)
+
+
+@cache
+def _signed_rank(n: int, confidence: float) -> int:
+    """The same among the n (n+1) / 2 Walsh averages, by the exact distribution of the signed-rank statistic."""
+    distribution = np.ones(1)
+    for rank in range(1, n + 1):
+        distribution = np.convolve(distribution, np.concatenate([[0.5], np.zeros(rank - 1), [0.5]]))
+    return max(int(np.searchsorted(np.cumsum(distribution), (1.0 - confidence) / 2.0, side="right")), 1)
+
+
+def _rank_sum(n: int, m: int, confidence: float) -> int:
+    """The same among n m differences, by the normal approximation of the rank-sum statistic."""
+    spread = math.sqrt(n * m * (n + m + 1) / 12.0)
+    return max(math.floor(n * m / 2.0 - NormalDist().inv_cdf(0.5 + confidence / 2.0) * spread), 1)

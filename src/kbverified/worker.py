@@ -4,8 +4,8 @@ It answers the judge's messages one by one. Everything it says is a claim: the c
 change any of it. So it holds no seed of any input, no reference output and no verdict; it gets buffers that belong
 to the judge, and what it reports is checked there.
 
-Messages (JSON objects, one reply each): construct, open, start, buffers, forward, time, settle, memory, flags, exit. A
-failure of the candidate is a reply with ``failure`` (a verdict) and ``detail``.
+Messages (JSON objects, one reply each): construct, open, start, buffers, forward, time, batch, settle, memory, flags,
+exit. A failure of the candidate is a reply with ``failure`` (a verdict) and ``detail``.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class Bootstrap:
         self.dtype = "fp32"
         self.inputs_buffer: Any = None
         self.outputs_buffer: Any = None
+        self.set_bytes = (0, 0)
+        """Bytes of one set of inputs and of outputs, of which the buffers may hold several."""
         self.layout: dict[str, Any] = {}
 
     def serve(self) -> None:
@@ -84,6 +86,14 @@ class Bootstrap:
     def do_construct(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Load the source and construct the model before a device is held for it."""
         self.constructed = self._construct(message)
+        return {"ok": True}
+
+    def do_driver(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Start the CUDA driver for the GPU that this worker will get, before it is held."""
+        from kbverified.devices import start_driver
+
+        os.environ.update(message["environment"])
+        start_driver(message["device"])
         return {"ok": True}
 
     def do_open(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -160,13 +170,15 @@ class Bootstrap:
         self.hooks.install()
 
     def _dry_run(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Compile stage: meet the build requests of import, constructor and one forward on fake tensors."""
+        """Compile stage: meet the build requests of import, and of constructor and one forward on fake tensors."""
         from kbverified.compilation import dry_run
 
         if message["device"] == "cuda":
             dry_run.pretend_gpu(message["arch"])
         factory, init_inputs = self._factory(message)
-        met = dry_run.dry_forward(factory, init_inputs, message["inputs"], message["device"])
+        met = None
+        if message["call"]:  # False: nothing asks for an extension there
+            met = dry_run.dry_forward(factory, init_inputs, message["inputs"], message["device"])
         failed = bool(self.hooks.failures) and met is not None and met.startswith("BuildFailed")
         return {"builds": self.builds, "met": met and writable(met), "failed_build": failed}
 
@@ -205,20 +217,23 @@ class Bootstrap:
 
     # --- buffers and launches -------------------------------------------------------------------------------
     def do_buffers(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Map the judge's input and output buffer; forget earlier ones."""
+        """Map the judge's input and output buffer, each with room for ``copies`` sets; forget earlier ones."""
         for buffer in (self.inputs_buffer, self.outputs_buffer):
             if buffer is not None:
                 buffer.close()
         inputs_fd, outputs_fd = fds
-        self.inputs_buffer = self.device.attach(inputs_fd, message["input_bytes"])
-        self.outputs_buffer = self.device.attach(outputs_fd, message["output_bytes"])
+        self.set_bytes = (message["input_bytes"], message["output_bytes"])
+        self.inputs_buffer = self.device.attach(inputs_fd, message["copies"] * message["input_bytes"])
+        self.outputs_buffer = self.device.attach(outputs_fd, message["copies"] * message["output_bytes"])
         self.layout = message["layout"]
         return {"ok": True}
 
-    def _arguments(self) -> list[Any]:
+    def _arguments(self, index: int = 0) -> list[Any]:
+        """The arguments of set ``index`` of the inputs."""
         from kbverified import codec, layout
 
-        return codec.decode(self.layout["inputs"], layout.views(self.inputs_buffer.tensor, self.layout["input_specs"]))
+        mine = layout.nth_set(self.inputs_buffer.tensor, self.set_bytes[0], index)
+        return codec.decode(self.layout["inputs"], layout.views(mine, self.layout["input_specs"]))
 
     def _launch(self, arguments: list[Any]) -> Any:
         return self.model(*arguments)
@@ -239,7 +254,7 @@ class Bootstrap:
         self.device.synchronize()
         return result
 
-    def _deliver(self, result: Any) -> None:
+    def _deliver(self, result: Any, index: int = 0) -> None:
         from kbverified import layout
 
         problem = layout.mismatch(
@@ -250,28 +265,45 @@ class Bootstrap:
         tensors = layout.leaves(result)
         if layout.aliases(tensors, self.inputs_buffer.tensor):
             raise Failed("aliases_input", "an output shares memory with an input")
-        views = layout.views(self.outputs_buffer.tensor, self.layout["output_specs"])
+        mine = layout.nth_set(self.outputs_buffer.tensor, self.set_bytes[1], index)
+        views = layout.views(mine, self.layout["output_specs"])
         self._guard("runtime_error", lambda: layout.copy_into(views, tensors))
         self.device.synchronize()
 
     def do_time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Warm-up, then timed launches with the cache flushed before each; the last output is delivered."""
-        import torch
-
+        """Launches that make everything hot, then timed ones; the last output is delivered."""
         arguments = self._arguments()
+        for _ in range(message["hot"]):
+            self._guard("runtime_error", lambda: self._launch(arguments))
+        self._guard("runtime_error", self.device.synchronize)
         times: list[float] = []
         result = None
-        for index in range(message["discard"] + message["repetitions"]):
+        for _ in range(message["repetitions"]):
             result = None  # so that an output's memory is there again for the next launch
-            self.device.flush_cache()
-            torch.manual_seed(message["forward_seed"])
-            self.device.synchronize()
-            time_ms, result = self._guard("runtime_error", lambda: self.device.time_ms(lambda: self._launch(arguments)))
-            if index >= message["discard"]:
-                times.append(time_ms)
+            time_ms, result = self._timed_launch(arguments, message["forward_seed"])
+            times.append(time_ms)
         if message.get("deliver"):
             self._deliver(result)
         return {"times_ms": times}
+
+    def _timed_launch(self, arguments: list[Any], forward_seed: int) -> tuple[float, Any]:
+        """One launch with the cache flushed before it: (milliseconds, result)."""
+        import torch
+
+        self.device.flush_cache()
+        torch.manual_seed(forward_seed)
+        self.device.synchronize()
+        return self._guard("runtime_error", lambda: self.device.time_ms(lambda: self._launch(arguments)))
+
+    def do_batch(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """One launch on one set of inputs, as it is timed otherwise; its output is delivered before the answer.
+
+        The judge has its own clock on this.
+        """
+        index = message["index"]
+        time_ms, result = self._timed_launch(self._arguments(index), message["forward_seed"])
+        self._deliver(result, index)
+        return {"times_ms": [time_ms]}
 
     def do_settle(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Give cached memory back, so that the judge's reading of the device starts from what really is held."""

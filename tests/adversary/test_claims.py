@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kbverified.judge import timing
+from kbverified.judge import side
 from kbverified.judge.party import CandidateFailure
-from kbverified.judge.timing import checked_times
+from kbverified.judge.side import checked_times
 from kbverified.sandbox.channel import parse
 from kbverified.worker import Bootstrap
 
@@ -72,19 +72,22 @@ class _Party:
         self.claim_ms = claim_ms
         self.limits_s = []
 
-    def ask(self, message, timeout_s):
+    def post(self, message):
+        self.posted = message
+
+    def reply(self, timeout_s):
         self.limits_s.append(timeout_s)
-        return {"times_ms": [self.claim_ms] * message["repetitions"]}
+        return {"times_ms": [self.claim_ms] * self.posted["repetitions"]}
 
 
 def _timed(claim_ms, monkeypatch):
     party = _Party(claim_ms)
     job = SimpleNamespace(device=None, audit=None, settings=SimpleNamespace(device="cpu", dtype="fp32"))
-    monkeypatch.setattr(timing, "Exchange", lambda *_: None)
-    monkeypatch.setattr(timing, "checked_times", lambda claim, count, wall_ms: claim)
-    side = timing.Side(job, party)
-    side.pilot()
-    side.time(side.discard, max(side.repetitions, 5))
+    monkeypatch.setattr(side, "Exchange", lambda *_: None)
+    monkeypatch.setattr(side, "checked_times", lambda claim, count, wall_ms: claim)
+    timed = side.Side(job, party)
+    timed.pilot()
+    timed.time(timed.hot, max(timed.repetitions, 5))
     return party.limits_s
 
 

@@ -153,6 +153,13 @@ def test_a_copy_of_the_reference_is_as_fast_as_the_reference(records, same_items
     assert fast["time-fp32"] > 2 * fast["time-tf32"]
 
 
+def test_the_records_are_of_the_evaluator_that_was_asked_for(records):
+    """A command that no evaluator takes runs without one: a run that was to test it has to notice."""
+    asked = os.environ.get("KBV_EVALUATOR") == "on"
+    found = {r["hidden-gate"]["provenance"]["evaluator"] for r in records.values() if isinstance(r, dict)}
+    assert found == {asked}
+
+
 def test_the_gpus_of_a_machine_are_alike(records, same_items):
     """A worker on another GPU than its judge reads its inputs through the link between them: 4 to 14 times slower."""
     times = [medians_of(of(records, item.name, "time-tf32"))[0] for item in same_items]

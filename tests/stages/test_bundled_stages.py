@@ -10,7 +10,7 @@ from chain import STAGES, expected_verdict, verdict
 from stage_places import DISHONEST, TIMEOUT_S
 from stage_places import HONEST_BUNDLED as HONEST
 
-from kbverified.protocol import TIMING_ROUNDS, TIMING_ROUNDS_MIN, WORKER_OUTPUT_KEPT_BYTES
+from kbverified.protocol import TIMING_ROUNDS_MAX, TIMING_ROUNDS_MIN, WORKER_OUTPUT_KEPT_BYTES
 
 
 def of(records, item):
@@ -55,7 +55,7 @@ def test_times_are_whole(records, item):
     for stage in ("time-fp32", "time-tf32"):
         found = of(records, item)[stage]
         rounds = found["rounds"]
-        assert TIMING_ROUNDS_MIN <= len(rounds) <= TIMING_ROUNDS
+        assert TIMING_ROUNDS_MIN <= len(rounds) <= TIMING_ROUNDS_MAX
         assert [r["first"] for r in rounds] == (["baseline", "candidate"] * len(rounds))[: len(rounds)]
         for side in ("baseline_ms", "candidate_ms"):
             assert len({len(r[side]) for r in rounds}) == 1
@@ -63,6 +63,10 @@ def test_times_are_whole(records, item):
         assert found["outputs_verified"] >= 2
         assert found["timed_critical_tolerance"] <= 1e-3
         assert found["judge_wall_ms_per_launch"] > 0
+        assert found["rounds_dropped"] == 0  # nothing reads a CPU's clock
+        bound = found["judge_bound"]
+        assert bound["outcome"] in ("agreed", "not_enforced")
+        assert bound["undetected_gain_at_most"] > 1 and bound["k"] >= 1
 
 
 @pytest.mark.parametrize("item", HONEST, ids=lambda item: item.name)

@@ -115,6 +115,16 @@ def test_one_serves_all_stages_and_another_allocation_gets_its_own(warm, evaluat
     assert len(started(SLURM_JOB_ID="2", SLURM_JOB_GPUS="0", CUDA_VISIBLE_DEVICES="1")) == 3
 
 
+def test_what_torch_would_read_at_import_is_no_hindrance_and_reaches_no_judge(warm):
+    """Seen on the H200 machine, which sets one of these for everybody."""
+    item = warm.item(f"{HONEST}# with variables\n", 30)
+    assert warm.stage("compile", item).returncode == 0
+    done = warm.stage("hidden-gate", item, TORCH_SYMM_MEM_DISABLE_MULTICAST="1", OMP_PROC_BIND="false")
+    assert done.returncode == 0 and "runs without" not in done.stderr
+    assert "not handed to torch, as in every worker: OMP_PROC_BIND, TORCH_SYMM_MEM_DISABLE_MULTICAST" in done.stderr
+    assert warm.record("hidden-gate", item)["provenance"]["evaluator"] is True
+
+
 def test_an_edit_of_the_code_never_meets_an_old_process(warm, tmp_path):
     sources = tmp_path / "src"
     shutil.copytree(ROOT / "src" / "kbverified", sources / "kbverified", ignore=shutil.ignore_patterns("__pycache__"))
@@ -320,7 +330,7 @@ def test_where_none_can_be_had_the_command_runs_as_it_would_without(warm, tmp_pa
     before = running(evaluator_folder)
     reasons = {
         "KBV_EVALUATOR_DIR": (str(open_folder), "not this user's own folder with mode 0700"),
-        "OMP_PROC_BIND": ("false", "OMP_PROC_BIND is set, which is read when torch is imported"),
+        "LD_BIND_NOW": ("1", "LD_BIND_NOW is set, which is read when a process starts"),
     }
     for index, (name, (value, reason)) in enumerate(reasons.items()):
         item = warm.item(f"{HONEST}# {index}\n", 20 + index)

@@ -111,10 +111,10 @@ def _event_ms(noise: random.Random, typical_ms: float) -> float:
 
 
 def _rounds(noise: random.Random, typical_ms: float) -> tuple[Round, ...]:
-    sides = [tuple(_event_ms(noise, typical_ms) for _ in range(20)) for _ in range(2 * protocol.TIMING_ROUNDS)]
+    sides = [tuple(_event_ms(noise, typical_ms) for _ in range(20)) for _ in range(2 * protocol.TIMING_ROUNDS_MIN)]
     return tuple(
         Round(first="baseline" if n % 2 else "candidate", baseline_ms=sides[2 * n], candidate_ms=sides[2 * n + 1])
-        for n in range(protocol.TIMING_ROUNDS)
+        for n in range(protocol.TIMING_ROUNDS_MIN)
     )
 
 

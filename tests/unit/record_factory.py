@@ -17,6 +17,7 @@ from kbverified.records import (
     GateRecord,
     Generation,
     InputNeed,
+    JudgeBound,
     MemoryRecord,
     ProblemRecord,
     Provenance,
@@ -33,6 +34,9 @@ GPU = DeviceInfo(
 CPU = DeviceInfo(kind="cpu", name="Xeon x2", torch="2.13.0", memory_bytes=1 << 33)
 MODES = {"hidden-gate": "ieee", "time-fp32": "default", "time-tf32": "tf32", "memory": "default"}
 SHA = "c" * 64
+AGREED = JudgeBound(
+    outcome="agreed", k=8, batches=1, claim_ms=2.0, t_judge_ms=2.02, drift=1.0, undetected_gain_at_most=1.1
+)
 
 
 def provenance(stage: str, **changes: Any) -> Provenance:
@@ -196,6 +200,8 @@ def timing(
         flags_before=before,
         flags_after=flags_after or before,
         judge_wall_ms_per_launch=10.0,
+        rounds_dropped=0,
+        judge_bound=AGREED,
     )
 
 

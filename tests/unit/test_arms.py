@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import record_factory as rf
 
-from kbverified import arms
+from kbverified import arms, protocol
 from kbverified.aggregation import AggregationSettings
 from kbverified.records import RecordError, TimeRecord
 
@@ -21,7 +21,8 @@ def speedups(fp32, tf32, dtype="fp32", kind="cuda"):
     return arms.arm_columns(timing("time-fp32", fp32), timing("time-tf32", tf32), dtype, kind, SETTINGS)
 
 
-def test_three_arms_from_two_records():
+def test_three_arms_from_two_records(monkeypatch):
+    monkeypatch.setattr(protocol, "BETWEEN_PROCESS_SD", {"cuda": 0.0})
     columns, reasons = speedups(rf.timing("time-fp32", 4.0, 2.0, rounds=6), rf.timing("time-tf32", 1.0, 1.25, rounds=6))
     assert columns["speedup_naive"] == 2.0
     assert columns["speedup_published"] == 0.5
@@ -33,12 +34,10 @@ def test_three_arms_from_two_records():
     assert set(reasons.values()) == {None}
 
 
-def test_the_median_is_over_all_repetitions():
-    rounds = [(1.0, 1.0, 9.0), (3.0, 3.0), (2.0,)]
-    found = timing("time-fp32", rf.timing("time-fp32", rounds, [(1.0,)] * 3))
-    assert found.baseline_ms == 2.5  # of 1 1 2 3 3 9
-    columns = arms.timing_columns(found, SETTINGS)
-    assert columns["time_fp32_baseline_ms"] == 2.5
+def test_a_time_is_the_median_of_the_rounds_medians():
+    rounds = [(1.0, 1.0, 9.0), (3.0, 3.0), (2.0,), (2.5, 2.5)]
+    columns = arms.timing_columns(timing("time-fp32", rf.timing("time-fp32", rounds, [(1.0,)] * 4)), SETTINGS)
+    assert columns["time_fp32_baseline_ms"] == 2.25  # of 1 3 2 2.5
     assert columns["time_fp32_candidate_ms"] == 1.0
     assert columns["time_fp32_baseline_name"] == "reference(default)"
     assert columns["time_fp32_baseline_alone_ms"] == 1.0
@@ -91,7 +90,7 @@ def test_bf16_takes_matched_from_the_default_timing_and_says_so():
 def test_a_failed_timed_output_takes_the_times_away():
     bad = rf.timing("time-fp32", 4.0, 2.0, rounds=6, verdict="wrong_value")
     found = timing("time-fp32", bad)
-    assert (found.baseline_ms, found.why_null) == (None, "time-fp32: wrong_value")
+    assert (found.baseline, found.why_null) == ((), "time-fp32: wrong_value")
     columns = arms.timing_columns(found, SETTINGS)
     assert columns["time_fp32_verdict"] == "wrong_value"
     assert "time_fp32_candidate_ms" not in columns
@@ -99,6 +98,36 @@ def test_a_failed_timed_output_takes_the_times_away():
     assert columns["speedup_naive"] is None and columns["speedup_published"] is None
     assert reasons["speedup_naive"] == reasons["speedup_published"] == "time-fp32: wrong_value"
     assert columns["speedup_matched"] == 0.8
+
+
+@pytest.mark.parametrize("verdict", ["time_disputed", "unstable"])
+def test_a_time_that_nobody_believes_is_none(verdict):
+    columns, reasons = speedups(rf.timing("time-fp32", 4.0, 2.0, rounds=6, verdict=verdict), None)
+    assert columns["speedup_naive"] is None
+    assert reasons["speedup_naive"] == f"time-fp32: {verdict}"
+
+
+def test_dropped_rounds_count_for_nothing():
+    record = rf.timing("time-fp32", 4.0, 2.0, rounds=7)
+    slow = record.rounds[3].model_copy(update={"candidate_ms": (40.0,), "dropped": True})
+    record = record.model_copy(update={"rounds": (*record.rounds[:3], slow, *record.rounds[4:]), "rounds_dropped": 1})
+    columns = arms.timing_columns(timing("time-fp32", record), SETTINGS)
+    assert (columns["time_fp32_rounds"], columns["time_fp32_rounds_dropped"]) == (6, 1)
+    speedup, _ = speedups(record, None)
+    assert speedup["speedup_naive_low"] == speedup["speedup_naive"] == 2.0
+
+
+def test_the_variance_between_processes_widens_every_interval(monkeypatch):
+    records = rf.timing("time-fp32", 4.0, 2.0, rounds=6), rf.timing("time-tf32", 1.0, 1.25, rounds=6)
+    columns, _ = speedups(*records)
+    assert "no A/A study" in columns["arms_note"]
+    monkeypatch.setattr(protocol, "BETWEEN_PROCESS_SD", {"cuda": 0.01})
+    columns, _ = speedups(*records)
+    assert columns["arms_note"] is None
+    for arm, value in (("naive", 2.0), ("published", 0.5), ("matched", 0.8)):
+        assert columns[f"speedup_{arm}"] == pytest.approx(value)
+        assert columns[f"speedup_{arm}_high"] == pytest.approx(value * 1.0198, rel=1e-4)
+        assert columns[f"speedup_{arm}_low"] == pytest.approx(value / 1.0198, rel=1e-4)
 
 
 def test_a_candidate_that_sets_precision_has_no_naive_arm_but_its_number_is_kept():

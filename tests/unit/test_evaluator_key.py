@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kbverified import import_environment
 from kbverified.evaluator import key as keys
 from kbverified.judge import party
 
@@ -183,20 +184,27 @@ def test_what_imports_read_is_what_a_worker_gets(tmp_path):
     worker = party._environment(settings, None, False)
     evaluators = keys.environment(os.environ)
     for name in evaluators:
-        if name.startswith(keys._READ_AT_IMPORT):
+        if name.startswith((*import_environment.READ_AT_IMPORT, *import_environment.READ_AT_START)):
             assert worker[name] == evaluators[name], name
-    asked_at_import = {n for n in worker if n.startswith(keys._READ_AT_IMPORT)} - set(keys._READ_LATER)
-    assert not asked_at_import
+    assert not import_environment.read_at_import(worker) + import_environment.read_at_start(worker)
 
 
 @pytest.mark.parametrize(
     "name", ["OMP_PROC_BIND", "MKL_DYNAMIC", "LD_PRELOAD", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "PYTHONOPTIMIZE"]
 )
-def test_who_asks_for_something_at_import_gets_a_fresh_process(name):
+def test_who_asks_for_something_special_gets_a_fresh_process(name):
     assert name in str(keys.against(ENVIRONMENT | {name: "1"}))
 
 
 def test_what_snakemake_and_clusters_set_is_no_hindrance():
-    usual = dict.fromkeys(keys.THREAD_COUNTS, "1")
+    usual = dict.fromkeys(import_environment.THREAD_COUNTS, "1")
     usual |= {"SLURM_JOB_ID": "1", "TMPDIR": "/tmp", "PYTHONPATH": "/a", "LD_LIBRARY_PATH": "/b", "CUDA_HOME": "/c"}
     assert keys.against(ENVIRONMENT | usual | {"TORCH_CUDA_ARCH_LIST": "9.0", "CUDA_VISIBLE_DEVICES": "0"}) is None
+
+
+def test_what_torch_would_read_at_import_is_taken_out_and_named():
+    wanted = {"TORCH_HOME": "/t", "OMP_NUM_THREADS": "2", "LD_LIBRARY_PATH": "/b", "SOME_TORCH": "1"}
+    environ = {**wanted, "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "MKL_DYNAMIC": "0", "OMP_PROC_BIND": "true"}
+    assert import_environment.drop(environ) == ["MKL_DYNAMIC", "OMP_PROC_BIND", "TORCH_SYMM_MEM_DISABLE_MULTICAST"]
+    assert environ == wanted
+    assert keys.against(environ) is None

@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent / "sandbox"))
 import warm
 
 from kbverified import evaluator, source_digest
-from kbverified.evaluator import client
+from kbverified.evaluator import client, server
 from kbverified.evaluator import key as keys
 from kbverified.sandbox import SpawnRequest, forked, import_path, spawn
 
@@ -156,7 +156,7 @@ import os, sys, socket
 from kbverified.evaluator.server import Server
 listener = socket.socket(fileno=os.dup(0))
 listener.setblocking(False)
-role = Server(listener, idle_s=3.0).run()
+role = Server(listener, idle_s=3.0, judges_at_most=4).run()
 if role == "judge":
     connection = socket.socket(fileno=3)
     connection.sendall(b"a judge\\n")
@@ -235,6 +235,33 @@ def test_it_serves_on_and_ends_when_idle(small):
             assert connection.recv(100) == b"a judge\n"
     assert process.wait(20) == 0
     assert not path.exists()
+
+
+def test_more_clients_than_it_has_descriptors_for_wait_their_turn(small):
+    path, process = small
+    served = [_connected(path) for _ in range(4)]
+    assert [connection.recv(100) for connection in served] == [b"a judge\n"] * 4
+    fifth = _connected(path)
+    fifth.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        fifth.recv(100)
+    served.pop().close()
+    fifth.settimeout(20)
+    assert fifth.recv(100) == b"a judge\n"
+    assert process.poll() is None
+    for connection in (*served, fifth):
+        connection.close()
+
+
+@pytest.mark.parametrize(("descriptors", "judges"), [(1024, 496), (64, 16), (8, 1)])
+def test_two_descriptors_a_judge(descriptors, judges):
+    assert server.judges_that_fit(descriptors) == judges
+
+
+def _connected(path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(str(path))
+    return connection
 
 
 # --- the client -------------------------------------------------------------------------------------------------------

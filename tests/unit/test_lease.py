@@ -328,3 +328,20 @@ def test_who_needs_one_gpu_waits_for_it_though_another_is_free(smi):
     held.close()
     with lease.acquire("cuda", timeout_s=0.1, same_for="this") as again:
         assert again.device == held.device and again.index == held.index
+
+
+def test_a_foreseen_gpu_is_the_one_that_is_leased(smi, monkeypatch):
+    for name in ("this", "that", "another", "one more"):
+        foreseen = lease.foreseen("cuda", name)
+        with lease.acquire("cuda", same_for=name) as held:
+            assert foreseen == held.gpu
+    assert lease.foreseen("cuda") is None  # whichever gets free first
+    assert lease.foreseen("cpu", "this") is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with lease.acquire("cuda") as held:
+        assert lease.foreseen("cuda") == lease.foreseen("cuda", "this") == held.gpu
+
+
+def test_where_no_gpu_is_none_is_foreseen(monkeypatch):
+    monkeypatch.setattr(lease, "visible_gpus", list)
+    assert lease.foreseen("cuda", "this") is None

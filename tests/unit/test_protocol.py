@@ -12,7 +12,7 @@ from kbverified import keys, protocol
 PACKAGE = Path(protocol.__file__).parent
 CONSTANTS = {name for name in vars(protocol) if re.fullmatch(r"[A-Z][A-Z_]+", name)} - {"STAGE_CONSTANTS"}
 # Applied to records: changing one reruns no stage.
-INTERPRETING = {"TAU", "FAST_P", "BOOTSTRAP_RESAMPLES", "CONFIDENCE", "ROOFLINE_MARGIN"}
+INTERPRETING = {"TAU", "FAST_P", "BOOTSTRAP_RESAMPLES", "CONFIDENCE", "BETWEEN_PROCESS_SD", "ROOFLINE_MARGIN"}
 
 
 def digests() -> dict[str, str]:
@@ -72,6 +72,15 @@ SHARED = (
     "sandbox/channel.py",
     "sandbox/output.py",
 )
+TIMING_JUDGES = (
+    "judge/timing.py",
+    "judge/rounds.py",
+    "judge/side.py",
+    "judge/bound.py",
+    "judge/loose.py",
+    "devices/cuda.py",
+    *SHARED,
+)
 # Stage -> the modules of the judge that write its record. What they import from protocol must be in its digest.
 JUDGES = {
     "audit-problem": (
@@ -83,8 +92,8 @@ JUDGES = {
     ),
     "ceilings": ("roofline/ceilings.py",),
     "hidden-gate": ("judge/gate.py", *SHARED),
-    "time-fp32": ("judge/timing.py", "judge/loose.py", "devices/cuda.py", *SHARED),
-    "time-tf32": ("judge/timing.py", "judge/loose.py", "devices/cuda.py", *SHARED),
+    "time-fp32": TIMING_JUDGES,
+    "time-tf32": TIMING_JUDGES,
     "memory": ("judge/memory.py", "judge/loose.py", *SHARED),
     "compile": ("judge/build.py", "source_check.py", "sandbox/channel.py", "sandbox/output.py"),
 }
@@ -103,5 +112,5 @@ def test_the_published_values():
     assert protocol.TAU == {"fp32": 1e-3, "bf16": 1e-2}
     assert list(protocol.DISTRIBUTIONS.values()) == [1.0, 3.0, 0.01, -1.0]
     assert protocol.FAST_P == (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
-    assert protocol.DEGENERATE_MAX_ABS == 1e-6 and protocol.TIMING_ROUNDS >= 10
+    assert protocol.DEGENERATE_MAX_ABS == 1e-6 and protocol.TIMING_ROUNDS_MIN >= 10
     assert protocol.STANDARD_DISTRIBUTION in protocol.DISTRIBUTIONS

@@ -157,6 +157,8 @@ def options(stage):
         common = f"{common} --arch {SETTINGS.compile.arch}"
     if stage == "hidden-gate":
         common = f"{common} --gate-mode {SETTINGS.gate_mode}"
+    if stage == "time":
+        common = f"{common} --timing-budget-s {SETTINGS.timing.budget_s}"
     return lambda wildcards: f"{common} --dtype {dtype(wildcards)}"
 
 

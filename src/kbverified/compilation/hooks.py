@@ -122,7 +122,7 @@ class Hooks:
             tried.touch()
             module = self._build_slim(build, folder, arguments, ("cpp", "cuda"))
             tried.unlink()
-            return module, "slim"
+            return module, "; full for ".join(["slim", *self.slim.left_full])[:300]
         except NeedsFull as reason:
             return build(**arguments), f"full: {reason}"[:300]
         except Exception as error:  # of our headers' making or the candidate's

@@ -39,6 +39,8 @@ class SlimHeaders:
     def __init__(self, tree: Path):
         self.tree = tree
         self._index: dict[str, Any] | None = None
+        self.left_full: list[str] = []
+        """What the last request has to read with torch's own headers, and why: ``cpp: the flag -I/x``."""
 
     @property
     def index(self) -> dict[str, Any]:
@@ -58,7 +60,7 @@ class SlimHeaders:
         if arguments.get("with_sycl") or arguments.get("sycl_sources"):
             raise NeedsFull("SYCL sources")
         changed = dict(arguments)
-        reasons = []
+        self.left_full = reasons = []
         makes_variables = False
         for kind, flags in (("cpp", "extra_cflags"), ("cuda", "extra_cuda_cflags")):
             if kind not in kinds:
@@ -131,6 +133,8 @@ def _check_flags(flags: Any, include_paths: Any, texts: list[str]) -> None:
     """Raises NeedsFull where flags bring in text that nobody has looked into."""
     for flag in flags or []:
         text = str(flag).strip()
+        if not text:  # what many candidates pass for no flag at all
+            continue
         defined = _FLAG_DEFINES.match(text)
         if not defined and not _FLAG_IS_HARMLESS.fullmatch(text):
             raise NeedsFull(f"the flag {text[:80]}")

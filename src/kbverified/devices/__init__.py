@@ -25,6 +25,17 @@ def open_device(kind: str, gpu: Gpu | None = None) -> Device:
     raise ValueError(f"device {kind!r} is neither cuda nor cpu")
 
 
+def start_driver(kind: str) -> None:
+    """Have this process's CUDA driver read CUDA_VISIBLE_DEVICES and find its GPU; no context is made on it.
+
+    Raises RuntimeError where it cannot.
+    """
+    if kind == "cuda":
+        from kbverified.devices.cuda import start_driver as start
+
+        start()
+
+
 def prepare(kind: str) -> None:
     """Import what opening a device will need, before a device is held. Raises RuntimeError where it is missing."""
     import importlib

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kbverified.records import DeviceInfo
+from kbverified.records import DeviceInfo, DeviceReading
 
 
 class SharedBuffer:
@@ -58,13 +58,17 @@ class Device(ABC):
     def flush_cache(self) -> None:
         """Write more than the last-level cache holds, so that the next launch finds it cold."""
 
+    def forget_persisting(self) -> None:
+        """Let go of cache lines that a flush would leave. Nothing to do where a cache keeps nothing on request."""
+        return None
+
     @abstractmethod
     def cache_bytes(self) -> int | None:
         """Size of the last-level cache; None where the system does not say."""
 
     @abstractmethod
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
-        """One launch, timed on this device; (milliseconds, result)."""
+        """One launch, timed on this device until no stream of this process has work; (milliseconds, result)."""
 
     @abstractmethod
     def free_bytes(self) -> int:
@@ -87,9 +91,9 @@ class Device(ABC):
     def release_cached(self) -> None:
         """Give memory that torch's allocator caches back to the device."""
 
-    def clocks(self) -> tuple[int | None, int | None]:
-        """(SM clock in MHz, bit mask of clock event reasons), as the driver reports them now; None where none does."""
-        return None, None
+    def reading(self) -> DeviceReading | None:
+        """Clock, temperature, power and clock event reasons as the driver reports them now; None where none does."""
+        return None
 
     def ramp_up(self) -> float | None:
         """Keep the device busy until its clock is up; seconds it took, None where there is no clock to wait for."""

@@ -17,8 +17,8 @@ import torch
 from kbverified.devices.base import Device, SharedBuffer
 from kbverified.devices.nvml import Nvml
 from kbverified.lease import Gpu, visible_gpus
-from kbverified.protocol import TIMING_RAMP_BUDGET_S, TIMING_RAMP_CLOCK_SHARE
-from kbverified.records import DeviceInfo
+from kbverified.protocol import TIMING_JOIN_GAP_MS, TIMING_RAMP_BUDGET_S, TIMING_RAMP_CLOCK_SHARE
+from kbverified.records import DeviceInfo, DeviceReading
 
 
 class CudaDevice(Device):
@@ -41,6 +41,14 @@ class CudaDevice(Device):
         self._nvml = Nvml(gpu.uuid if gpu else None)
         self._shared_bytes = 0
         self._peak_bytes = 0
+        self._context = self._call("cuCtxGetCurrent")
+        # Made once: torch creates an event when it is first recorded, which would be between start and end.
+        self._events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(3))
+        for event in self._events:
+            event.record()
+        self._everything = self._call("cuEventCreate", driver.CUevent_flags.CU_EVENT_DISABLE_TIMING.value)
+        attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
+        self._keeps_lines = self._call("cuDeviceGetAttribute", attribute, self._call("cuCtxGetDevice")) > 0
         self._location = driver.CUmemLocation()
         self._location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         self._location.id = 0
@@ -118,7 +126,13 @@ class CudaDevice(Device):
     def synchronize(self) -> None:
         torch.cuda.synchronize()
 
+    def forget_persisting(self) -> None:
+        """Make normal lines of what any stream of this context asked the L2 to keep: they would outlive a flush."""
+        if self._keeps_lines:
+            self._call("cuCtxResetPersistingL2Cache")
+
     def flush_cache(self) -> None:
+        self.forget_persisting()
         if self._flush is None:
             cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size
             self._flush = torch.empty(2 * cache_bytes, dtype=torch.uint8, device=self.torch_device)
@@ -128,16 +142,35 @@ class CudaDevice(Device):
         return int(torch.cuda.get_device_properties(0).L2_cache_size)
 
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
-        start = torch.cuda.Event(enable_timing=True)
-        end = torch.cuda.Event(enable_timing=True)
+        """From one event to another on the current stream; to a third where other streams went on after the second.
+
+        The third is recorded behind all that any stream of the context was given. By itself it would charge every
+        launch for the join; a gap that the join alone explains is therefore not counted (decision 15).
+        """
+        start, end, joined = self._events
         start.record()
         result = launch()
         end.record()
+        self._wait_for_all_streams()
+        joined.record()
         torch.cuda.synchronize()
-        return start.elapsed_time(end), result
+        own_ms, all_ms = start.elapsed_time(end), start.elapsed_time(joined)
+        return (own_ms if all_ms - own_ms <= TIMING_JOIN_GAP_MS else all_ms), result
 
-    def clocks(self) -> tuple[int | None, int | None]:
-        return self._nvml.clocks()
+    def _wait_for_all_streams(self) -> None:
+        """Let the current stream wait for every stream of the context, on the device.
+
+        The legacy default stream would join blocking streams only, and torch's side streams are none. Where the
+        driver cannot record a context's event (before CUDA 12.5, or while a stream is being captured) the host waits.
+        """
+        try:
+            self._call("cuCtxRecordEvent", self._context, self._everything)
+            self._call("cuStreamWaitEvent", torch.cuda.current_stream().cuda_stream, self._everything, 0)
+        except RuntimeError:
+            torch.cuda.synchronize()
+
+    def reading(self) -> DeviceReading | None:
+        return self._nvml.reading()
 
     def ramp_up(self) -> float | None:
         """Load the SMs with fp32 matrix products until NVML reports the clock up, or the budget is spent."""
@@ -147,7 +180,7 @@ class CudaDevice(Device):
             for _ in range(4):
                 matrix @ matrix
             torch.cuda.synchronize()
-            clock_mhz, _ = self._nvml.clocks()
+            clock_mhz = self._nvml.sm_clock_mhz()
             if clock_mhz is not None and clock_mhz >= TIMING_RAMP_CLOCK_SHARE * self._nvml.max_sm_clock_mhz:
                 break
         return round(time.monotonic() - start, 3)
@@ -178,6 +211,15 @@ class CudaDevice(Device):
 
     def release_cached(self) -> None:
         torch.cuda.empty_cache()
+
+
+def start_driver() -> None:
+    """cuInit: the part of opening a GPU that needs nothing on it. Raises RuntimeError where it fails."""
+    from cuda.bindings import driver
+
+    (error,) = driver.cuInit(0)
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"cuInit failed: {error}")
 
 
 def require_same_gpu(wanted: str, opened: str) -> None:

@@ -1,8 +1,10 @@
-"""Clock readings through NVML (package nvidia-ml-py). Nothing is ever set here."""
+"""Clock, temperature, power and throttling through NVML (package nvidia-ml-py). Nothing is ever set here."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from kbverified.records import DeviceReading
 
 
 class Nvml:
@@ -21,14 +23,26 @@ class Nvml:
         except Exception:  # no package, no driver, a virtual GPU that answers nothing: no reading
             pass
 
-    def clocks(self) -> tuple[int | None, int | None]:
-        """(SM clock in MHz, NVML's bit mask of clock event reasons)."""
+    def sm_clock_mhz(self) -> int | None:
+        return self._ask("nvmlDeviceGetClockInfo", "NVML_CLOCK_SM")
+
+    def reading(self) -> DeviceReading | None:
+        """What the driver says now. None without NVML; a field is None where it does not answer that question."""
         if self._library is None:
-            return None, None
-        nvml = self._library
+            return None
+        power_mw = self._ask("nvmlDeviceGetPowerUsage")
+        return DeviceReading(
+            sm_clock_mhz=self.sm_clock_mhz(),
+            temperature_c=self._ask("nvmlDeviceGetTemperature", "NVML_TEMPERATURE_GPU"),
+            power_w=None if power_mw is None else power_mw / 1e3,
+            throttle_reasons=self._ask("nvmlDeviceGetCurrentClocksThrottleReasons"),
+        )
+
+    def _ask(self, function: str, *constants: str) -> int | None:
+        if self._library is None:
+            return None
         try:
-            clock_mhz = int(nvml.nvmlDeviceGetClockInfo(self._handle, nvml.NVML_CLOCK_SM))
-            reasons = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle))
-        except nvml.NVMLError:
-            return None, None
-        return clock_mhz, reasons
+            arguments = [getattr(self._library, name) for name in constants]
+            return int(getattr(self._library, function)(self._handle, *arguments))
+        except (self._library.NVMLError, AttributeError):  # not supported here, or a package without that name
+            return None

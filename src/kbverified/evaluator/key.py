@@ -15,51 +15,26 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from kbverified import import_environment
+from kbverified.import_environment import THREAD_COUNTS
 from kbverified.lease import UNTOUCHED_DRIVER
 from kbverified.sandbox import PASSED_ON, import_path
 
 PACKAGE_ROOT = Path(__file__).parents[1]
 _VERSION = 1
 
-THREAD_COUNTS = (
-    "OMP_NUM_THREADS",
-    "GOTO_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-)
-"""Snakemake sets these for each job. Libraries read them when they are loaded; a forked judge is told afterwards."""
-
 _OF_ONE_COMMAND = ("_", "PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST", *THREAD_COUNTS)
 """Variables that differ from command to command and are no reason for another evaluator."""
-
-_READ_AT_IMPORT = (
-    "OMP_", "GOMP_", "KMP_", "MKL", "DNNL_", "ONEDNN_", "OPENBLAS_", "NPY_", "TORCH", "PYTORCH_", "LD_", "PYTHON",
-)  # fmt: skip
-"""Families of variables that the interpreter, torch, numpy and their libraries read while they are loaded.
-
-Seen with an interposed getenv() and os.environ while torch 2.13 was imported.
-"""
-
-_READ_LATER = (
-    *PASSED_ON, *THREAD_COUNTS, "TORCH_CUDA_ARCH_LIST", "TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR",
-    "PYTORCH_NVML_BASED_CUDA_CHECK", "PYTHONPATH", "PYTHONNOUSERSITE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE",
-    "PYTHONSAFEPATH", "PYTHONHASHSEED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHON_VERSION", "PYTHON_SHA256",
-)  # fmt: skip
-"""Of these families: what is handed on, changes nothing that is recorded, or is read when it is used."""
 
 
 def against(environ: Mapping[str, str]) -> str | None:
     """Why a command with this environment cannot be forked and be the same; None where it can.
 
-    The evaluator imports under a worker's environment. A fresh judge imports under its own: where that asks for
-    something special at that moment, the judge has to be a fresh one.
+    The evaluator starts under a worker's environment, a fresh judge under its own. What torch reads at import no judge
+    has (import_environment.py); what the loader and the interpreter were told before is another matter.
     """
-    for name in sorted(environ):
-        if name.startswith(_READ_AT_IMPORT) and name not in _READ_LATER:
-            return f"{name} is set, which is read when torch is imported"
-    return None
+    names = import_environment.read_at_start(environ) + import_environment.read_at_import(environ)
+    return f"{names[0]} is set, which is read when a process starts or imports torch" if names else None
 
 
 def key(environ: Mapping[str, str]) -> str:

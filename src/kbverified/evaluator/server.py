@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import select
 import signal
 import socket
@@ -31,6 +32,9 @@ LOCK_NAME = "start.lock"
 IDLE_VARIABLE = "KBV_EVALUATOR_IDLE_S"
 IDLE_S = 30.0
 """How long it waits for another client when the last one has gone."""
+
+_OTHER_DESCRIPTORS = 32
+"""Of this process: standard ones, listener, wake-up pipe, and what a single request takes for a moment."""
 
 _POLL_HANGUP = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 
@@ -53,6 +57,8 @@ class Server:
     listener: socket.socket | None
     idle_s: float = IDLE_S
     judges: list[Judge] = field(default_factory=list)
+    judges_at_most: int = field(default_factory=lambda: judges_that_fit(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+    """Further clients wait to be accepted: without a descriptor left this process, and all its judges, would end."""
 
     def run(self) -> Role | None:
         wake = _wake_on_children()
@@ -66,7 +72,7 @@ class Server:
         """Wait for something to happen and answer it."""
         poll = select.poll()
         poll.register(wake, select.POLLIN)
-        if self.listener is not None:
+        if self.listener is not None and len(self.judges) < self.judges_at_most:
             poll.register(self.listener, select.POLLIN)
         clients = {judge.client.fileno(): judge for judge in self.judges if judge.client is not None}
         lines = {judge.line.fileno(): judge for judge in self.judges if judge.line is not None}
@@ -204,6 +210,11 @@ class Server:
             if sock is not None:
                 sock.detach()
         self.judges.clear()
+
+
+def judges_that_fit(descriptors: int) -> int:
+    """How many judges can be served with so many descriptors: each takes two, its client's and its line."""
+    return max(1, (descriptors - _OTHER_DESCRIPTORS) // 2)
 
 
 def fork() -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import source_check
-from kbverified.compilation import cache, precompiled, slim_tree, toolchain
+from kbverified.compilation import cache, precompiled, requests, slim_tree, toolchain
 from kbverified.compilation import directory as directories
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Settings, start_process
 from kbverified.protocol import WEIGHT_SEED
@@ -65,6 +65,7 @@ def _build(
     message = {
         "do": "start",
         "dry_run": True,
+        "call": not requests.only_at_import(candidate.read_text("utf-8")),
         "device": settings.device,
         "arch": settings.arch,
         "source": str(candidate.absolute()),
@@ -88,6 +89,8 @@ def _build(
     if outcome.get("verdict") == "compile_error" and directories.disk_is_full(build):
         raise InfrastructureFault(f"a build failed and the disk of {build} is full: free some of it and run again")
     builds = _builds(party.builds)
+    if not (message["call"] or builds or outcome):
+        outcome = {"deferred": "the import asked for no extension; if one is asked for later, it builds in the gate"}
     ended = party.worker.poll()
     cpu_s = None if ended is None or ended.cpu_s is None else round(ended.cpu_s, 2)
     return {**outcome, "builds": builds, "cpu_seconds": cpu_s, "output_tail": party.worker.output_tail()}

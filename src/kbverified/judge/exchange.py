@@ -21,7 +21,7 @@ def output_specs(audit: ProblemRecord, dtype: str) -> list[TensorSpec]:
 
 
 class Exchange:
-    """An input and an output buffer shared with one worker. Both belong to the judge."""
+    """An input and an output buffer shared with one worker, each for ``copies`` sets. Both belong to the judge."""
 
     def __init__(self, device: Device, party: Party, audit: ProblemRecord, dtype: str):
         self.device = device
@@ -29,36 +29,49 @@ class Exchange:
         self.structure: Any = audit.output_structure
         self.out_slots, self.out_bytes = layout.plan(output_specs(audit, dtype))
         self.in_slots: list[layout.Slot] = []
+        self.in_bytes = 0
+        self.copies = 1
         self.inputs: SharedBuffer | None = None
         self.outputs: SharedBuffer | None = None
         self.poison = torch.Generator(device=device.torch_device)
         self.poison.seed()
 
+    def resize(self, copies: int) -> None:
+        """Give the buffers up; the next ``offer`` makes some for so many sets."""
+        self.close()
+        self.copies = copies
+
     def offer(self, inputs: Inputs) -> None:
         """Write inputs into (new, or the same) shared memory, poison the outputs, and hand both to the worker.
 
-        Raises MemoryError where the buffers do not fit, CandidateFailure where the worker cannot map them.
+        Of several sets the first is written. Raises MemoryError where the buffers do not fit, CandidateFailure where
+        the worker cannot map them.
         """
-        specs = [layout.spec_of(t) for t in inputs.tensors]
-        slots, nbytes = layout.plan(specs, [layout.dense_stride(t) for t in inputs.tensors])
+        slots, nbytes = input_plan(inputs)
         fresh = self.inputs is None or self.outputs is None or slots != self.in_slots
         if fresh:
             self.close()
-            self.inputs = self.device.allocate(nbytes)
-            self.outputs = self.device.allocate(self.out_bytes)
-            self.in_slots = slots
+            self.inputs = self.device.allocate(self.copies * nbytes)
+            self.outputs = self.device.allocate(self.copies * self.out_bytes)
+            self.in_slots, self.in_bytes = slots, nbytes
         layout.copy_into(self._input_views(), inputs.tensors)
         self.poison_outputs()
         self.device.synchronize()
         if fresh:
-            self._hand_over(inputs, nbytes)
+            self._hand_over(inputs)
 
-    def _hand_over(self, inputs: Inputs, nbytes: int) -> None:
+    def write(self, index: int, inputs: Inputs) -> None:
+        """Write one set of inputs. Only from now on does the worker see it."""
+        layout.copy_into(self._input_views(index), inputs.tensors)
+        self.device.synchronize()
+
+    def _hand_over(self, inputs: Inputs) -> None:
         assert self.inputs is not None and self.inputs.fd is not None
         assert self.outputs is not None and self.outputs.fd is not None
         message = {
             "do": "buffers",
-            "input_bytes": nbytes,
+            "copies": self.copies,
+            "input_bytes": self.in_bytes,
             "output_bytes": self.out_bytes,
             "layout": {
                 "inputs": inputs.encoded,
@@ -71,7 +84,7 @@ class Exchange:
 
     def poison_outputs(self) -> None:
         """Finite noise, far from any honest answer: what a launch does not write is wrong, never lucky."""
-        for view in self._output_views():
+        for view in (view for index in range(self.copies) for view in self._output_views(index)):
             if view.is_floating_point():
                 view.normal_(generator=self.poison)
                 view.mul_(min(POISON_AMPLITUDE, torch.finfo(view.dtype).max / 64))
@@ -84,17 +97,27 @@ class Exchange:
         """Have the worker launch once and deliver. Raises CandidateFailure."""
         return self.party.ask({"do": "forward", "forward_seed": FORWARD_SEED}, timeout_s=timeout_s)
 
-    def take(self) -> list[torch.Tensor]:
+    def take(self, index: int = 0) -> list[torch.Tensor]:
         """Copy the delivered outputs to private memory, which no worker maps."""
-        return [view.clone() for view in self._output_views()]
+        return [view.clone() for view in self._output_views(index)]
 
-    def _input_views(self) -> list[torch.Tensor]:
+    def private_outputs(self) -> list[list[torch.Tensor]]:
+        """Room for every set of outputs in private memory, made before a clock runs: allocating may take longer."""
+        return [[torch.empty_like(view) for view in self._output_views(index)] for index in range(self.copies)]
+
+    def take_into(self, room: list[torch.Tensor], index: int) -> None:
+        """Copy one set of delivered outputs to private memory; done when this returns."""
+        for mine, shared in zip(room, self._output_views(index), strict=True):
+            mine.copy_(shared)
+        self.device.synchronize()
+
+    def _input_views(self, index: int = 0) -> list[torch.Tensor]:
         assert self.inputs is not None and self.inputs.tensor is not None
-        return layout.views(self.inputs.tensor, self.in_slots)
+        return layout.views(layout.nth_set(self.inputs.tensor, self.in_bytes, index), self.in_slots)
 
-    def _output_views(self) -> list[torch.Tensor]:
+    def _output_views(self, index: int = 0) -> list[torch.Tensor]:
         assert self.outputs is not None and self.outputs.tensor is not None
-        return layout.views(self.outputs.tensor, self.out_slots)
+        return layout.views(layout.nth_set(self.outputs.tensor, self.out_bytes, index), self.out_slots)
 
     def release_outputs(self) -> None:
         if self.outputs is not None:
@@ -110,6 +133,12 @@ class Exchange:
             if buffer is not None:
                 buffer.close()
         self.inputs = self.outputs = None
+
+
+def input_plan(inputs: Inputs) -> tuple[list[layout.Slot], int]:
+    """Slots for these inputs in a shared buffer, and the bytes of one set."""
+    specs = [layout.spec_of(t) for t in inputs.tensors]
+    return layout.plan(specs, [layout.dense_stride(t) for t in inputs.tensors])
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor, chunk: int = 1 << 27) -> bool:

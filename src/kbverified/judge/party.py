@@ -34,7 +34,9 @@ from kbverified.sandbox import (
 PRIVATE_CACHE = Path("/tmp/kbv-cache")
 """Inside a worker that may not write to a build directory: its caches, gone with it."""
 
-FAILURES = frozenset(get_args(Verdict)) - {"pass"}
+# What only a judge can say: nobody accuses himself of it.
+_JUDGES_OWN = {"pass", "time_disputed", "unstable"}
+FAILURES = frozenset(get_args(Verdict)) - _JUDGES_OWN
 
 AMBIGUOUS = ("crash", "timeout", "out_of_memory")
 """Verdicts that a faulty machine could cause as well: a canary decides."""
@@ -79,6 +81,8 @@ class Settings:
     arch: str | None = None
     gate_mode: str = "ieee"
     threads: int | None = None
+    timing_budget_s: float = 3.0
+    """What the rounds of one timing stage may take beyond the least number."""
 
 
 @dataclass

@@ -52,7 +52,7 @@ def leased(kind: str, measuring: bool = True, same_for: str | None = None) -> It
 
 
 def timing_place(candidate: Path, problem: Path) -> str:
-    """What decides on which of several GPUs both timing stages of a candidate run."""
+    """What decides on which of several GPUs a candidate is measured, in all three stages that do."""
     return f"{candidate} {problem}"
 
 
@@ -166,12 +166,13 @@ class Job:
         with machines_fault("a worker did not start"):  # nothing of the candidate has run yet
             for party in self.parties:
                 party.wait_ready()
+        # The published arm divides a time of one timing stage by one of the other.
+        same_for = None if self.stage == "hidden-gate" else timing_place(self.candidate, self.problem)
+        self._start_drivers(lease.foreseen(self.settings.device, same_for))
         if self.baseline is not None:
             self.construct_baseline()
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
-        # The published arm divides a time of one timing stage by one of the other.
-        same_for = timing_place(self.candidate, self.problem) if self.stage.startswith("time-") else None
         with leased(self.settings.device, measuring=self.stage != "hidden-gate", same_for=same_for) as self.held:
             self._lap_start = time.monotonic()
             try:
@@ -189,6 +190,29 @@ class Job:
                 self._lap_start = time.monotonic()
                 self.end()
                 self.lap("end")
+
+    def _start_drivers(self, gpu: lease.Gpu | None) -> None:
+        """Start the CUDA driver here and in the workers while the GPU is somebody else's: nothing is made on it.
+
+        Only where it is known which GPU it will be: a driver reads CUDA_VISIBLE_DEVICES once.
+        """
+        if gpu is None:
+            return
+        from kbverified.devices import start_driver
+
+        visible = {"CUDA_VISIBLE_DEVICES": gpu.uuid}
+        before = os.environ.get("CUDA_VISIBLE_DEVICES")
+        with machines_fault("a worker could not start the CUDA driver"):
+            for party in self.parties:
+                party.post({"do": "driver", "device": self.settings.device, "environment": visible})
+            os.environ.update(visible)
+            start_driver(self.settings.device)
+            if before is None:  # the lease counts the GPUs that this job may use
+                del os.environ["CUDA_VISIBLE_DEVICES"]
+            else:
+                os.environ["CUDA_VISIBLE_DEVICES"] = before
+            for party in self.parties:
+                party.reply()
 
     def _move_to_reserved_cores(self) -> None:
         if self.held is None or self.held.gpu is None:

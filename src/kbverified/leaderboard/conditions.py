@@ -107,7 +107,8 @@ def final_verdict(row: Row) -> str | None:
     if row["verdict_hidden"] != "pass":
         return row["verdict_hidden"]
     later = (row["time_fp32_verdict"], row["time_tf32_verdict"], row["memory_verdict"])
-    return next((verdict for verdict in later if verdict not in (None, "pass")), "pass")
+    # A time that could not be had is no failure.
+    return next((verdict for verdict in later if verdict not in (None, "pass", "unstable")), "pass")
 
 
 def to_review(row: Row, above: float) -> str | None:
@@ -121,6 +122,11 @@ def to_review(row: Row, above: float) -> str | None:
     elif row["below_floor_in"]:
         claims.append(f"faster in {row['below_floor_in']} than the reference's FLOPs and weights allow")
     return f"{row['suite']}/{row['problem']}/{row['sample']}: {', '.join(claims)}" if claims else None
+
+
+def _timed_as(rows: Sequence[Row], verdict: str) -> int:
+    """Candidates of which a timing record has this verdict."""
+    return sum(verdict in (row["time_fp32_verdict"], row["time_tf32_verdict"]) for row in rows)
 
 
 def summary_of(name: str, dtype: str | None, rows: Sequence[Row], settings: AggregationSettings) -> GeneratorSummary:
@@ -142,10 +148,14 @@ def summary_of(name: str, dtype: str | None, rows: Sequence[Row], settings: Aggr
         verdicts=verdicts,
         not_judged=dict(sorted(missing.items())),
         n_flags_changed=sum(row["flags_changed"] is True for row in rows),
-        n_timed_output_wrong=sum(row["verdict_hidden"] == "pass" != final_verdict(row) for row in rows),
+        n_timed_output_wrong=sum(
+            row["verdict_hidden"] == "pass" and final_verdict(row) not in ("pass", "time_disputed") for row in rows
+        ),
         n_baseline_disturbed=sum(
             row["time_fp32_baseline_disturbed"] is True or row["time_tf32_baseline_disturbed"] is True for row in rows
         ),
+        n_time_disputed=_timed_as(rows, "time_disputed"),
+        n_unstable=_timed_as(rows, "unstable"),
         n_implausible=sum(row["implausible_in"] is not None for row in rows),
         to_review=tuple(line for row in rows if (line := to_review(row, settings.review_above))),
         unexpected=tuple(unexpected),

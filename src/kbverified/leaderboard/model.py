@@ -92,6 +92,10 @@ class GeneratorSummary(Record):
     """Candidates that pass the hidden test and failed while they were timed or their memory was measured."""
     n_baseline_disturbed: int
     """Candidates of which a timing record's baseline ran otherwise beside the candidate than alone."""
+    n_time_disputed: int
+    """Candidates with a timing record whose claimed times the judge's own clock disproves."""
+    n_unstable: int
+    """Candidates with a timing record that gives no time: throttled, or too different from round to round."""
     n_implausible: int
     """Candidates with a time below what moving the problem's inputs and outputs takes."""
     to_review: tuple[str, ...] = ()

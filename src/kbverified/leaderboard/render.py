@@ -226,6 +226,8 @@ def _verdict_table(leaderboard: Leaderboard) -> list[str]:
         "(changed global flags)": "n_flags_changed",
         "(wrong while measured)": "n_timed_output_wrong",
         "(baseline disturbed)": "n_baseline_disturbed",
+        "(time disputed)": "n_time_disputed",
+        "(time unstable)": "n_unstable",
         "(implausible time)": "n_implausible",
     }
     rows += [

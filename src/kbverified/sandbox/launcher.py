@@ -43,7 +43,7 @@ def main() -> int:
     reaped: dict[int, int] = {}
     _watch(worker_pid, init_pid, wake, plan.judge_pid, reaped)
     # For a family that still runs now, this is the end: at level full without a PID namespace it is known by uid.
-    stuck = family.end(who, init_pid, reaped)
+    stuck = family.end(who, init_pid, reaped, wake)
     _clean_up(plan)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     _answer(

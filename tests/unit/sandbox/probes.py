@@ -470,7 +470,7 @@ int main() {
     cudaMemcpy(device, &host, 4, cudaMemcpyHostToDevice);
     twice<<<1, 1>>>(device);
     cudaMemcpy(&host, device, 4, cudaMemcpyDeviceToHost);
-    std::printf("%d\\n", host);
+    std::printf("%d %s\\n", host, cudaGetErrorString(cudaGetLastError()));
 }
 """
 

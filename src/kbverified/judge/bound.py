@@ -1,0 +1,220 @@
+"""The judge's bound: a batch of distinct inputs, launched under the judge's own clock, every output verified.
+
+A worker times itself, so its times are claims. Here nothing of it is believed: the clock starts before the first
+input is visible to the worker and stops when all outputs are in private memory, and every one of them is right. The
+same batch by the trusted baseline's worker says how much of such a wall is not launches:
+
+    t_judge = (wall of the candidate - (wall of the baseline - its launches by its own events)) / K
+
+What caches, computes in the last launch only, or has bent its clock does K launches here all the same.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbverified import layout
+from kbverified.correctness import combine, compare_all
+from kbverified.judge.exchange import input_plan
+from kbverified.judge.loose import loose_verdict
+from kbverified.judge.reference import Reference
+from kbverified.judge.rounds import Trace, baseline, redraw
+from kbverified.judge.side import Side, checked_times
+from kbverified.protocol import (
+    FORWARD_SEED,
+    TIMING_BATCH_BUDGET_MS,
+    TIMING_BATCH_MAX,
+    TIMING_BATCH_MEMORY_SHARE,
+    TIMING_BATCHES_MAX,
+    TIMING_BATCHES_MIN,
+    TIMING_BOUND_AGREE_RATIO,
+    TIMING_BOUND_DRIFT_MAX,
+    TIMING_BOUND_ENFORCED_ABOVE_MS,
+)
+from kbverified.records import JudgeBound
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch of one side, in milliseconds."""
+
+    wall_ms: float
+    launches_ms: float
+    """By the worker's clock: only the baseline's is believed."""
+    count: int
+    comparisons: tuple[Any, ...] = ()
+
+
+@dataclass
+class Bound:
+    """The batches of one candidate and what follows from them."""
+
+    kind: str
+    baseline_ms: float
+    """The baseline in its rounds."""
+    claim_ms: float
+    base: list[Batch] = field(default_factory=list)
+    candidate: list[Batch] = field(default_factory=list)
+
+    def t_judge_ms(self) -> float:
+        """One launch of the candidate by the judge's clock (ms), less what the baseline shows to be overhead.
+
+        Of both the smallest over the batches: what disturbs a batch only ever makes it longer. Not below 0: overhead is
+        noisy, and a launch of microseconds can vanish in it.
+        """
+        overhead_ms = min((batch.wall_ms - batch.launches_ms) / batch.count for batch in self.base)
+        return max(self.wall_ms() - overhead_ms, 0.0)
+
+    def wall_ms(self) -> float:
+        """Smallest wall of the candidate, per launch."""
+        return min(batch.wall_ms / batch.count for batch in self.candidate)
+
+    def drift(self) -> float:
+        """How much slower the trusted baseline's launches are in a batch than in its rounds: 1 to the allowed most."""
+        slower = min(batch.launches_ms / batch.count for batch in self.base) / self.baseline_ms
+        return min(max(slower, 1.0), TIMING_BOUND_DRIFT_MAX)
+
+    def outcome(self) -> str:
+        t_ms = self.t_judge_ms()
+        if t_ms <= TIMING_BOUND_ENFORCED_ABOVE_MS[self.kind]:
+            return "not_enforced"
+        agreed = self.claim_ms * self.drift() >= TIMING_BOUND_AGREE_RATIO[self.kind] * t_ms
+        return "agreed" if agreed else "disputed"
+
+    def settled(self) -> bool:
+        """Whether another batch would change nothing, or there have been enough."""
+        enough = {"agreed": 1, "not_enforced": TIMING_BATCHES_MIN, "disputed": TIMING_BATCHES_MAX}
+        return len(self.candidate) >= enough[self.outcome()]
+
+    def record(self) -> JudgeBound:
+        return JudgeBound(
+            outcome=self.outcome(),  # type: ignore[arg-type]
+            k=self.candidate[0].count,
+            batches=len(self.candidate),
+            baseline_wall_ms=tuple(_rounded(batch.wall_ms) for batch in self.base),
+            baseline_launches_ms=tuple(_rounded(batch.launches_ms) for batch in self.base),
+            candidate_wall_ms=tuple(_rounded(batch.wall_ms) for batch in self.candidate),
+            claim_ms=_rounded(self.claim_ms),
+            t_judge_ms=_rounded(self.t_judge_ms()),
+            drift=_rounded(self.drift()),
+            undetected_gain_at_most=_rounded(max(self.wall_ms() / self.claim_ms, 1.0)),
+        )
+
+
+class LayoutVaries(Exception):
+    """The problem's inputs have another layout in every draw."""
+
+    def __init__(self) -> None:
+        super().__init__("the problem's inputs have another layout in every draw: no batch of them can be made")
+
+
+def measure(reference: Reference, a: Side, b: Side, trace: Trace) -> tuple[JudgeBound, Any]:
+    """Batches of both sides in turn; (what is bounded, the worst of all comparisons, None where nothing was compared).
+
+    Raises CandidateFailure.
+    """
+    count = batch_size(b, trace, a.launch_ms + b.launch_ms)
+    baseline(lambda: prepare(a, reference, count))
+    return _batches(reference, b, trace, count, lambda drawn: baseline(lambda: run_batch(a, drawn)))
+
+
+def measure_alone(reference: Reference, b: Side, trace: Trace, base: Batch | None) -> tuple[JudgeBound, Any]:
+    """The same where the baseline has had its batch and is gone."""
+    if base is None:
+        return JudgeBound(outcome="not_measured", detail=str(LayoutVaries())), None
+    count = min(batch_size(b, trace, b.launch_ms), base.count)
+    return _batches(reference, b, trace, count, lambda _: base)
+
+
+def _batches(
+    reference: Reference, b: Side, trace: Trace, count: int, base: Callable[[list[Any]], Batch]
+) -> tuple[JudgeBound, Any]:
+    """Batches until the claim agrees, or an output is wrong, or there have been enough."""
+    bound = Bound(b.job.settings.device, trace.baseline_ms(), trace.candidate_ms())
+    comparisons: list[Any] = []
+    prepare(b, reference, count)
+    try:
+        while True:
+            drawn = [redraw(reference) for _ in range(count)]
+            bound.base.append(base(drawn))
+            bound.candidate.append(run_batch(b, drawn, reference))
+            comparisons += bound.candidate[-1].comparisons
+            outputs = loose_verdict(combine(comparisons), limit=trace.limit)
+            if outputs["verdict"] != "pass" or bound.settled():
+                break
+    except LayoutVaries as reason:
+        return JudgeBound(outcome="not_measured", detail=str(reason)), combine(comparisons) if comparisons else None
+    return bound.record(), combine(comparisons)
+
+
+def baseline_alone(reference: Reference, a: Side, trace: Trace) -> Batch | None:
+    """The baseline's batch, where it will be gone before the candidate starts; None where none can be made."""
+    count = batch_size(a, trace, 2 * a.launch_ms)
+    prepare(a, reference, count)
+    try:
+        return run_batch(a, [redraw(reference) for _ in range(count)])
+    except LayoutVaries:
+        return None
+
+
+def batch_size(side: Side, trace: Trace, launches_ms: float) -> int:
+    """K: as many distinct inputs as free memory and the time for a pair of batches allow, 1 to TIMING_BATCH_MAX.
+
+    Per input there are two shared and two private sets of inputs and outputs; the rounds' own are given up before.
+    """
+    device = side.job.device
+    device.release_cached()
+    one_bytes = 4 * (side.exchange.in_bytes + side.exchange.out_bytes)
+    fitting = int(TIMING_BATCH_MEMORY_SHARE * device.free_bytes() / max(one_bytes, 1))
+    serving_ms = 2 * _median(trace.serve_ms) + _median(trace.compare_ms)
+    affordable = int(TIMING_BATCH_BUDGET_MS / max(launches_ms + serving_ms, 1e-3))
+    return max(1, min(TIMING_BATCH_MAX, fitting, affordable))
+
+
+def prepare(side: Side, reference: Reference, count: int) -> None:
+    """Buffers for a batch, mapped before it starts; they hold a draw that no batch will use. Raises MemoryError."""
+    if side.exchange.copies != count or side.exchange.inputs is None:
+        side.exchange.resize(count)
+    side.exchange.offer(redraw(reference))
+
+
+def run_batch(side: Side, drawn: list[Any], reference: Reference | None = None) -> Batch:
+    """One batch on inputs that the worker has not seen; its outputs are compared where there is a reference.
+
+    An input is shown when the output for the one before is in private memory: shown together, they could be answered
+    by one launch, and one that reads a large matrix costs the same for all of them. Raises CandidateFailure.
+    """
+    if any(input_plan(inputs)[0] != side.exchange.in_slots for inputs in drawn):
+        raise LayoutVaries
+    answers = side.exchange.private_outputs()
+    side.exchange.poison_outputs()
+    side.heat()
+    side.job.device.synchronize()
+    claims = []
+    start = time.monotonic()
+    for index, (inputs, room) in enumerate(zip(drawn, answers, strict=True)):
+        side.exchange.write(index, inputs)
+        message = {"do": "batch", "index": index, "forward_seed": FORWARD_SEED}
+        claims.append(side.party.ask(message, timeout_s=side.limit_s(1)).get("times_ms"))
+        side.exchange.take_into(room, index)
+    wall_ms = 1e3 * (time.monotonic() - start)
+    launches_ms = sum(checked_times(claim, 1, wall_ms)[0] for claim in claims)
+    if reference is None:
+        return Batch(wall_ms, launches_ms, len(drawn))
+    comparisons = [
+        compare_all(answer, layout.leaves(reference.forward(inputs)))
+        for answer, inputs in zip(answers, drawn, strict=True)
+    ]
+    return Batch(wall_ms, launches_ms, len(drawn), tuple(comparisons))
+
+
+def _median(values: list[float]) -> float:
+    return statistics.median(values) if values else 0.0
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
