@@ -169,7 +169,7 @@ def test_faster_than_the_flops_allow_is_marked_and_counts(tmp_path: Path) -> Non
     row = row_of(tmp_path, (2.5, 1.0), (2.0, 1.0), flops=10**11, flops_matmul=10**11, flops_cudnn=0)
     assert row["time_fp32_below_floor"] is True and row["time_fp32_implausible"] is False
     assert row["below_floor_in"] == "time-fp32" and row["implausible_in"] is None
-    assert row["speedup_naive"] == 2.5 and row["time_fp32_sol_score"] == 1.0
+    assert row["speedup_naive"] == pytest.approx(2.5) and row["time_fp32_sol_score"] == 1.0
     assert "than the reference's FLOPs" in str(to_review(row, 10.0))
 
 
@@ -178,7 +178,7 @@ def test_faster_than_bytes_can_move_is_implausible_and_has_no_speedup(tmp_path: 
     assert row["time_fp32_implausible"] is True and row["implausible_in"] == "time-fp32"
     assert row["speedup_naive"] is None and row["speedup_naive_low"] is None and row["speedup_published"] is None
     assert "implausible: time-fp32 claims 0.4 ms" in row["why_null_speedup_naive"]
-    assert row["speedup_matched"] == 2.0 and row["time_fp32_candidate_ms"] == 0.4
+    assert row["speedup_matched"] == pytest.approx(2.0) and row["time_fp32_candidate_ms"] == 0.4
     assert "implausible in time-fp32" in str(to_review(row, 10.0))
 
 
@@ -188,24 +188,24 @@ def test_on_a_cpu_it_is_marked_and_keeps_its_speedup(tmp_path: Path) -> None:
     stages = {"time-fp32": rf.timing("time-fp32", 2.0, 0.4, rounds=6, device=rf.CPU)}
     rf.write_candidate(tmp_path, KEY, stages)
     row = candidate_row(tmp_path, KEY, AggregationSettings(resamples=200, allow_mixed=True))
-    assert row["implausible_in"] == "time-fp32" and row["speedup_naive"] == 5.0
+    assert row["implausible_in"] == "time-fp32" and row["speedup_naive"] == pytest.approx(5.0)
 
 
 def test_within_the_margin_of_the_floor_is_not_implausible(tmp_path: Path) -> None:
     row = row_of(tmp_path, (2.0, 0.5), (2.0, 0.5))
-    assert row["implausible_in"] is None and row["speedup_matched"] == 4.0
+    assert row["implausible_in"] is None and row["speedup_matched"] == pytest.approx(4.0)
 
 
 def test_what_an_input_holds_and_no_output_needs_makes_no_claim_implausible(tmp_path: Path) -> None:
     need = records.InputNeed(varying_bytes=1 << 30, probes=20, hits=0, needed_bytes=0)
     row = row_of(tmp_path, (2.0, 0.4), (2.0, 0.4), input_needs=(need,))
-    assert row["implausible_in"] is None and row["speedup_naive"] == 5.0
+    assert row["implausible_in"] is None and row["speedup_naive"] == pytest.approx(5.0)
 
 
 def test_ceilings_that_are_missing_or_of_another_device_give_no_floor_and_say_so(tmp_path: Path) -> None:
     row = row_of(tmp_path / "a", (2.0, 0.1), (2.0, 0.1), ceilings=False)
     assert row["time_tf32_floor_ms"] is None and "no results/ceilings/cuda.json" in row["why_null_ceilings"]
-    assert row["speedup_matched"] == 20.0
+    assert row["speedup_matched"] == pytest.approx(20.0)
     other = rf.ceilings(device=rf.GPU.model_copy(update={"driver": "590"}))
     row = row_of(tmp_path / "b", (2.0, 0.1), (2.0, 0.1), ceilings=other)
     assert "another device" in row["why_null_roofline_time_tf32"] and "590" in row["why_null_ceilings"]
