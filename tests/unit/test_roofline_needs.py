@@ -98,6 +98,14 @@ def test_a_reference_that_changes_its_input_is_no_trouble(tmp_path: Path) -> Non
     assert need.needed_bytes == 16384
 
 
+def test_a_reference_that_refuses_nan_has_looked_at_it(tmp_path: Path) -> None:
+    body = (
+        "def forward(self, x):\n    if x.isnan().any():\n        raise ValueError('NaN')\n    return x.clamp(max=2.0)"
+    )
+    (need,) = found(tmp_path, body, "torch.rand(64, 64)")["input_needs"]
+    assert need.needed_bytes == 16384
+
+
 def test_short_memory_is_no_figure_and_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise MemoryError

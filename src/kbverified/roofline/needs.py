@@ -261,7 +261,7 @@ def _one_input(
     for place in _varying_places(mine, others) if varying else []:
         kept = mine[place].clone()
         mine[place] = float("nan") if tensor.is_floating_point() else others[place]
-        hits += _reaches(_forward(reference, inputs), outputs, repeats)
+        hits += _reaches(reference, inputs, outputs, repeats)
         mine[place] = kept
         probes += 1
         if time.monotonic() - start > NEEDS_PROBE_BUDGET_S and probes >= 2:
@@ -283,8 +283,14 @@ def _varying_places(mine: torch.Tensor, others: torch.Tensor) -> list[int]:
     return [int(place) for place in places[differ][:NEEDS_PROBES].tolist()]
 
 
-def _reaches(probed: list[torch.Tensor], outputs: list[torch.Tensor], repeats: bool) -> bool:
-    """NaN in the output, or, where the reference repeats bit by bit, any change."""
+def _reaches(reference: Reference, inputs: Inputs, outputs: list[torch.Tensor], repeats: bool) -> bool:
+    """NaN in the output or a refusal of NaN, or, where the reference repeats bit by bit, any change."""
+    try:
+        probed = _forward(reference, inputs)
+    except (RuntimeError, ValueError, IndexError, ArithmeticError) as error:
+        if reference.device is not None and reference.device.is_out_of_memory(error):
+            raise
+        return True
     if any(t.is_floating_point() and bool(torch.isnan(t).any().item()) for t in probed):
         return True
     return repeats and not _same(probed, outputs)
