@@ -268,6 +268,10 @@ class Round(Record):
     """Of the device while the baseline ran; None where nothing reads it (a CPU, no NVML)."""
     candidate_reading: DeviceReading | None = None
     """... while the candidate ran."""
+    sm_clock_mhz: int | None = None
+    """Of records of November 2026 only, which have no readings: the SM clock right after the round."""
+    throttle_reasons: int | None = None
+    """... and the reasons."""
     dropped: bool = False
     """Throttled for one of protocol.TIMING_DROP_REASONS: kept here, and no part of any figure."""
 
