@@ -1,7 +1,7 @@
 """From one candidate's two timing records to medians, intervals and the speedup of each arm.
 
-A speedup is the robust centre of the rounds' ratios, not a ratio of two times (round_statistics.py). Rounds that the judge
-dropped count for nothing. What cannot be said is None with a reason.
+A speedup is the robust centre of the rounds' ratios, not a ratio of two times (round_statistics.py). Rounds that the
+judge dropped count for nothing. What cannot be said is None with a reason.
 """
 
 from __future__ import annotations

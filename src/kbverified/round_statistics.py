@@ -1,8 +1,8 @@
 """From the rounds of a timing record to a time or a ratio with its interval, by ranks: no draws, no distribution.
 
-What counts as one is a whole round. Repetitions inside it share clocks, temperature and neighbours; counting them singly
-would take them for independent evidence. The judge plans with this how many rounds there will be, and aggregation says
-with it what they showed. Torch-free, pure.
+What counts as one is a whole round. Repetitions inside it share clocks, temperature and neighbours; counting them
+singly would take them for independent evidence. The judge plans with this how many rounds there will be, and
+aggregation says with it what they showed. Torch-free, pure.
 """
 
 from __future__ import annotations
