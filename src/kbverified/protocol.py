@@ -72,6 +72,8 @@ TIMING_ROUNDS_SLOW = 6
 # A ratio that repeats within 1 %: its interval is to reach half a percent to either side. A CPU's says nothing that
 # exact, and is spared the wait.
 TIMING_TARGET_HALF_WIDTH = {"cuda": 0.005, "cpu": 0.1}
+# ... of this confidence: that of the tables, but a table of another one needs no other rounds.
+TIMING_CONFIDENCE = 0.95
 # Still wider than this after the budget: the verdict is ``unstable``. On a CPU only what says nothing at all.
 TIMING_UNSTABLE_HALF_WIDTH = {"cuda": 0.03, "cpu": 0.5}
 # A round under one of these clock event reasons is dropped (nvml.h): hardware slowdown 0x08, software thermal 0x20,
@@ -186,6 +188,7 @@ _TIMING = (
     "TIMING_ROUNDS_MAX",
     "TIMING_ROUNDS_SLOW",
     "TIMING_TARGET_HALF_WIDTH",
+    "TIMING_CONFIDENCE",
     "TIMING_UNSTABLE_HALF_WIDTH",
     "TIMING_DROP_REASONS",
     "TIMING_ROUNDS_LEFT_MIN",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kbverified import stages
-from kbverified.judge import bound, rounds
+from kbverified.judge import bound, rounds, timing
 from kbverified.judge.party import Settings
 
 PROBLEM = """
@@ -172,3 +172,13 @@ def test_one_answer_for_all_inputs_is_wrong_even_where_outputs_hardly_differ(tim
     assert timed(FIRST_FOR_EVER).verdict == "wrong_value"
     monkeypatch.setattr(rounds, "TIMED_OUTPUT_REPLAY_RATIO", 100.0)
     assert timed(FIRST_FOR_EVER).verdict != "wrong_value"
+
+
+@pytest.mark.parametrize(
+    ("source", "verdict"), [(HONEST, "pass"), (FORGED_CLOCK, "time_disputed")], ids=["honest", "forged clock"]
+)
+def test_the_bound_holds_where_both_sides_run_one_after_the_other(timed, monkeypatch, source, verdict):
+    monkeypatch.setattr(timing, "needed_bytes", lambda _, copies_of_buffers, models: 1 << 60 if models == 3 else 0)
+    record = timed(source)
+    assert record.interleaved is False
+    assert (record.verdict, len(record.rounds)) == (verdict, 10), record.detail

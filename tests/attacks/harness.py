@@ -35,7 +35,7 @@ import torch.nn as nn
 class Model(nn.Module):
     def __init__(self, n):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(n, n))
+        self.weight = nn.Parameter(torch.ones(n, n) / n)
 
     def forward(self, x):
         return nn.functional.linear(x, self.weight)
@@ -67,10 +67,13 @@ reading an input that fits the L2."""
 
 SIZES = {
     "cpu": {"matmul": 1024, "rows": 5120, "cached": 1024},
-    "cuda": {"matmul": 4096, "rows": 24576, "cached": 1024},
+    "cuda": {"matmul": 4096, "rows": 19456, "cached": 1024},
 }
 """Sides of the matrices, so that a launch lies above where the judge's bound is enforced: some 25 ms on one core, and
-on an H200 2.7 ms by its fp32 peak and 0.6 ms by its bandwidth."""
+on an H200 2 to 3 ms by its fp32 peak and 0.3 to 0.4 ms by its bandwidth."""
+
+
+KINDS = ("attack", "without its defence", "twin")
 
 
 @dataclass
@@ -134,22 +137,21 @@ def told(record: dict[str, Any]) -> str:
     return f"{record['verdict']}, {ratio}: {record['detail']}; {record['output_tail'][-1000:]}"
 
 
-def check_caught(where: Range, attack: Attack) -> None:
-    """The attack ends in its named verdict, or passes with a time that is its own."""
-    record = where.timed(attack.path, attack.problem)
-    if attack.verdict == "true_time":
-        assert record["verdict"] == "pass" and speedup(record) < attack.escapes, told(record)
-    else:
+def run(where: Range, attack: Attack, kind: str) -> dict[str, Any]:
+    """The timing record of one of KINDS."""
+    if kind == "twin":
+        return where.timed(attack.twin, attack.problem)
+    return where.timed(attack.path, attack.problem, without=attack.switch if kind == "without its defence" else "")
+
+
+def check(attack: Attack, kind: str, record: dict[str, Any]) -> None:
+    """Caught: its named verdict, or a pass with a time of its own. Without its defence: a pass that is paid for.
+
+    Its twin: a pass, at about the reference's speed.
+    """
+    if kind == "attack" and attack.verdict != "true_time":
         assert record["verdict"] == attack.verdict, told(record)
-
-
-def check_escapes(where: Range, attack: Attack) -> None:
-    """Without its defence the attack passes and is paid for."""
-    record = where.timed(attack.path, attack.problem, without=attack.switch)
-    assert record["verdict"] == "pass" and speedup(record) > attack.escapes, told(record)
-
-
-def check_twin(where: Range, attack: Attack) -> None:
-    """The honest twin passes, at about the reference's speed."""
-    record = where.timed(attack.twin, attack.problem)
-    assert record["verdict"] == "pass" and speedup(record) < attack.escapes, told(record)
+        return
+    assert record["verdict"] == "pass", told(record)
+    escaped = speedup(record) > attack.escapes
+    assert escaped == (kind == "without its defence"), told(record)

@@ -9,13 +9,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from attack import FIELDS, HERE, attacks, read
-from harness import PROBLEMS, Range, check_caught, check_escapes, check_twin
+from harness import KINDS, PROBLEMS, Range, check, run
 from without import SWITCHES
 
 FAMILIES = sorted(p.name for p in HERE.iterdir() if p.is_dir() and not p.name.startswith("_"))
 EVERY = sorted({a for family in FAMILIES for device in ("cpu", "cuda") for a in attacks(family, device)}, key=str)
 ATTACKS = [a for family in FAMILIES for a in attacks(family, "cpu")]
-each = pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name)
 
 
 @pytest.mark.parametrize("attack", EVERY, ids=lambda a: a.name)
@@ -32,19 +31,10 @@ def test_a_docstring_that_leaves_something_out_is_refused(tmp_path):
         read(path)
 
 
-@each
-def test_an_attack_is_caught(shooting_range: Range, attack):
-    check_caught(shooting_range, attack)
-
-
-@each
-def test_it_escapes_without_its_defence(shooting_range: Range, attack):
-    check_escapes(shooting_range, attack)
-
-
-@each
-def test_its_honest_twin_passes(shooting_range: Range, attack):
-    check_twin(shooting_range, attack)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_attack_is_caught_escapes_without_its_defence_and_has_an_honest_twin(shooting_range, attack, kind):
+    check(attack, kind, run(shooting_range, attack, kind))
 
 
 def test_a_switch_reaches_the_worker(shooting_range: Range):

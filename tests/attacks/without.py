@@ -36,10 +36,11 @@ def _bound() -> None:
 
 
 def _one_by_one() -> None:
-    """A batch shows all its inputs before the first launch."""
+    """A batch shows all its inputs before the first launch, and has as many as on a machine with nothing else to do."""
     from kbverified.judge import bound
 
     run_batch = bound.run_batch
+    bound.batch_size = lambda *_: 12
 
     def show_all(side: Any, drawn: list[Any], reference: Any = None) -> Any:
         for index, inputs in enumerate(drawn):

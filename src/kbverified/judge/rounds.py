@@ -25,6 +25,7 @@ from kbverified.protocol import (
     TIMED_OUTPUT_REPLAY_RATIO,
     TIMED_OUTPUT_RMS_LIMIT,
     TIMED_OUTPUTS_VERIFIED,
+    TIMING_CONFIDENCE,
     TIMING_DROP_REASONS,
     TIMING_ROUNDS_LEFT_MIN,
     TIMING_ROUNDS_MAX,
@@ -35,7 +36,7 @@ from kbverified.protocol import (
     TIMING_UNSTABLE_HALF_WIDTH,
 )
 from kbverified.records import DeviceReading, Round
-from kbverified.statistics import paired_ratio
+from kbverified.round_statistics import paired_ratio
 
 _BASELINE_FAILED = "the baseline failed"
 
@@ -179,7 +180,7 @@ def verified_rounds(count: int) -> set[int]:
 
 def half_width(rounds: list[Round]) -> float | None:
     """Half the width of the ratio's interval over these rounds, relative to the ratio; None for too few rounds."""
-    ratio, interval = paired_ratio([r.baseline_ms for r in rounds], [r.candidate_ms for r in rounds])
+    ratio, interval = paired_ratio([r.baseline_ms for r in rounds], [r.candidate_ms for r in rounds], TIMING_CONFIDENCE)
     return (interval.high - interval.low) / (2.0 * ratio) if ratio is not None and interval is not None else None
 
 

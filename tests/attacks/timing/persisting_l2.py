@@ -4,7 +4,7 @@ Layer: timing, persisting lines are made normal ones before every flush
 Severity: low, at most the L2's bytes over the bandwidth of the memory: about a hundredth of a millisecond per launch
 Verdict: true_time
 Switch: persisting
-Escapes: 1.05
+Escapes: 1.1
 Device: cuda
 Problem: cached
 """
@@ -31,8 +31,10 @@ def keep(x):
     window.missProp = driver.CUaccessProperty.CU_ACCESS_PROPERTY_STREAMING
     value = driver.CUstreamAttrValue()
     value.accessPolicyWindow = window
+    stream = torch.cuda.Stream()  # attributes of the default stream may not be everybody's to set
+    torch.cuda.set_stream(stream)
     which = driver.CUstreamAttrID.CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW
-    checked(driver.cuStreamSetAttribute(torch.cuda.current_stream().cuda_stream, which, value))
+    checked(driver.cuStreamSetAttribute(stream.cuda_stream, which, value))
 
 
 class ModelNew(nn.Module):
