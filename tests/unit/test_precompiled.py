@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kbverified.compilation import precompiled, slim_tree, toolchain
+from kbverified.compilation import precompiled, slim_compiler, slim_tree, toolchain
 
 FLAG = "-O3"
 
@@ -21,6 +21,9 @@ FLAG = "-O3"
         ('["-Ofast"]', ("-Ofast",)),
         ('["-Os"]', ("-Os",)),
         ('extra_cuda_cflags=["-O3"], extra_cflags=["-O1"]', ("-O1",)),
+        ('extra_cflags=[""], extra_cuda_cflags=["-O3", "--use_fast_math"]', ()),
+        ('extra_cuda_cflags=["-O3", "--use_fast_math"]', ()),
+        ('flags = ["-O2"]\nload_inline(extra_cflags=flags, extra_cuda_cflags=["-O3"])', ("-O2",)),
         ("x - O3", ()),
         ("-Wall", ()),
     ],
@@ -33,8 +36,8 @@ def test_the_standard_is_that_of_torchs_builder():
     from torch.utils import cpp_extension
 
     folder = toolchain.torch_folder()
-    assert slim_tree.cxx_standard(folder) in Path(cpp_extension.__file__).read_text()
-    assert slim_tree.cxx_standard(folder).startswith("-std=c++")
+    assert slim_compiler.cxx_standard(folder) in Path(cpp_extension.__file__).read_text()
+    assert slim_compiler.cxx_standard(folder).startswith("-std=c++")
 
 
 @pytest.fixture

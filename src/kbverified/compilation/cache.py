@@ -11,7 +11,7 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from kbverified.sandbox import reclaim
 
 LIMIT_BYTES = 64 << 30
 """All build directories together. One candidate's takes 1 to 3 MB, the paper's 8,750 about 20 GB."""
+TREES_LIMIT_BYTES = 8 << 30
+"""All slim headers together (``slim_tree.py``). One toolchain's take some 50 MB, and 0.2 GB for each set of flags."""
 IDLE_S = 24 * 3600.0
 """What was used within this time stays, whatever the limit: its later stages may still be waiting for a device."""
 SWEEP_EVERY_S = 600.0
@@ -55,7 +57,8 @@ def in_use(folder: Path) -> Iterator[None]:
 def sweep(root: Path, limit: int | None = None, idle_s: float = IDLE_S, every_s: float = SWEEP_EVERY_S) -> list[Path]:
     """Remove directories, the least recently used first, until those below ``root`` fit the limit; returns them.
 
-    ``root``: the build root. Nothing is done where another sweep runs, or ran less than ``every_s`` seconds ago.
+    Slim headers, which are made again where they are missing, have a limit of their own. ``root``: the build root.
+    Nothing is done where another sweep runs, or ran less than ``every_s`` seconds ago.
     """
     top = root.absolute() / "candidates"
     top.mkdir(parents=True, exist_ok=True)
@@ -66,7 +69,9 @@ def sweep(root: Path, limit: int | None = None, idle_s: float = IDLE_S, every_s:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.utime(fd)
-        return _sweep(top, limit_bytes() if limit is None else limit, idle_s)
+        builds = _sweep(_entries(top), limit_bytes() if limit is None else limit, idle_s)
+        trees = root.absolute() / "pch"
+        return [*builds, *_sweep(_folders(trees), TREES_LIMIT_BYTES, idle_s)] if trees.is_dir() else builds
     except BlockingIOError:
         return []
     finally:
@@ -80,8 +85,8 @@ class _Entry:
     size_bytes: int
 
 
-def _sweep(top: Path, limit: int, idle_s: float) -> list[Path]:
-    entries = sorted(_entries(top))
+def _sweep(found: Iterable[_Entry], limit: int, idle_s: float) -> list[Path]:
+    entries = sorted(found)
     excess = sum(entry.size_bytes for entry in entries) - limit
     removed: list[Path] = []
     for entry in entries:
@@ -96,15 +101,18 @@ def _sweep(top: Path, limit: int, idle_s: float) -> list[Path]:
 def _entries(top: Path) -> Iterator[_Entry]:
     """Every build directory with its size; what an earlier sweep could not finish is finished on the way."""
     for shelf in sorted(top.iterdir()):
-        if not shelf.is_dir() or shelf.is_symlink():
+        if shelf.is_dir() and not shelf.is_symlink():
+            yield from _folders(shelf)
+
+
+def _folders(shelf: Path) -> Iterator[_Entry]:
+    for folder in sorted(shelf.iterdir()):
+        if folder.is_symlink() or not folder.is_dir():
             continue
-        for folder in sorted(shelf.iterdir()):
-            if folder.is_symlink() or not folder.is_dir():
-                continue
-            if folder.name.startswith(_DOOMED):
-                _delete(folder)
-            else:
-                yield _Entry(_last_use(folder), folder, _size_bytes(folder))
+        if folder.name.startswith(_DOOMED):
+            _delete(folder)
+        else:
+            yield _Entry(_last_use(folder), folder, _size_bytes(folder))
 
 
 def _last_use(folder: Path) -> float:

@@ -57,8 +57,8 @@ class Declarations:
     """Header to the file that included it first; also: every file that was read."""
     aliases: dict[str, set[str]] = field(default_factory=dict)
     """Namespace alias to the last components of what it stands for."""
-    directives: set[str] = field(default_factory=set)
-    """Last components of the namespaces named in using-directives at namespace scope."""
+    directives: set[tuple[str, str]] = field(default_factory=set)
+    """{(namespace, last component of the one that it opens)} of using-directives at namespace scope."""
 
     def add(self, name: str, header: str, namespace: str, text: int) -> None:
         self.names.setdefault(name, set()).add((header, namespace, text))
@@ -204,7 +204,7 @@ def _declare(
         return
     if words[0] == "using" and "=" not in words:
         if words[1:2] == ["namespace"]:
-            found.directives.add(words[-1])
+            found.directives.add((scope.namespace, words[-1]))
         else:
             entry = (header, scope.namespace, " ".join(statement).replace(" :: ", "::"))
             found.usings.setdefault(words[-1], set()).add(entry)

@@ -9,21 +9,26 @@ never what it builds. The trusted side makes it, once per compiler, torch and fl
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
-from kbverified.compilation.slim_tree import BINDINGS, DEFINE, Compiler, failed_lately
+from kbverified.compilation.slim_compiler import Compiler
+from kbverified.compilation.slim_headers import BINDINGS
+from kbverified.compilation.slim_tree import DEFINE, failed_lately, locked
 from kbverified.compilation.toolchain import Toolchain
 
 _OPTIMISATION = re.compile(r"-O(?:[0-3sg]|fast)")
+_FOR_THE_HOST = re.compile(r"\bextra_cflags\s*=\s*\[([^\]]*)\]")
+_FOR_THE_DEVICE = re.compile(r"\bextra_cuda_cflags\s*=\s*\[[^\]]*\]")
 
 
 def guess_flags(source: str) -> tuple[str, ...]:
     """The optimisation flag that a candidate's text asks of the host compiler; a wrong guess only costs time."""
-    found = _OPTIMISATION.findall(source)
+    said = _FOR_THE_HOST.findall(source)
+    found = _OPTIMISATION.findall(said[-1] if said else _FOR_THE_DEVICE.sub("", source))
     return (found[-1],) if found else ()
 
 
@@ -39,14 +44,14 @@ def precompile(tree: Path, toolchain: Toolchain, flags: tuple[str, ...]) -> bool
         return True
     if failed_lately(failed):
         return False
-    folder.mkdir(exist_ok=True)
-    folder.chmod(0o755)
-    fd = os.open(tree.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        return made.exists() or _build(tree, made, failed, toolchain, flags)
-    finally:
-        os.close(fd)
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+        with locked(tree):
+            return made.exists() or (not failed_lately(failed) and _build(tree, made, failed, toolchain, flags))
+    except OSError as error:
+        print(f"the bindings' header is not precompiled: {error}", file=sys.stderr)
+        return False
 
 
 def _build(tree: Path, made: Path, failed: Path, toolchain: Toolchain, flags: tuple[str, ...]) -> bool:
@@ -55,7 +60,7 @@ def _build(tree: Path, made: Path, failed: Path, toolchain: Toolchain, flags: tu
     arguments = [*flags, "-x", "c++-header", "-c", str(tree / "kbv" / "precompile.h"), "-o", str(temporary)]
     try:
         Compiler(toolchain).run(arguments, [f"-I{tree / BINDINGS}", f"-I{tree}", DEFINE])
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         with contextlib.suppress(OSError):
             failed.write_text(str(getattr(error, "stderr", "") or error)[-4000:])
         temporary.unlink(missing_ok=True)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kbverified.compilation.slim_choice import ENTRIES, Choice, NeedsFull, choose
-from kbverified.compilation.slim_tree import BINDINGS, DEFINE, INDEX, KEPT
+from kbverified.compilation.slim_headers import BINDINGS
+from kbverified.compilation.slim_tree import DEFINE, INDEX, KEPT
 
 _FLAG_IS_HARMLESS = re.compile(
     r"-O\w*|-g|-w|-pthread|-lineinfo|-rdc=\w+|-U\w+|--?std=[\w+]+|-W[a-z][\w=-]*|-f[\w=-]+|-m[\w=.-]+"
@@ -61,7 +62,6 @@ class SlimHeaders:
             raise NeedsFull("SYCL sources")
         changed = dict(arguments)
         self.left_full = reasons = []
-        makes_variables = False
         for kind, flags in (("cpp", "extra_cflags"), ("cuda", "extra_cuda_cflags")):
             if kind not in kinds:
                 continue
@@ -74,14 +74,12 @@ class SlimHeaders:
             except NeedsFull as reason:
                 reasons.append(f"{kind}: {reason}")
                 continue
-            makes_variables |= "make_variable" in choice.text
             implicit = kind == "cpp" and function == "load_inline" and not arguments.get("no_implicit_headers")
             added = self._flags(choice, folder / "headers" / kind, implicit)
             changed[flags] = [*(changed.get(flags) or []), *added]
         if len(changed) == len(arguments) and all(changed[name] is arguments[name] for name in arguments):
             raise NeedsFull("; ".join(reasons) or "no source that slim headers are for")
-        if makes_variables:
-            changed["extra_ldflags"] = [*(changed.get("extra_ldflags") or []), _quoted(str(self.tree / KEPT))]
+        changed["extra_ldflags"] = [*(changed.get("extra_ldflags") or []), _quoted(str(self.tree / KEPT))]
         return changed
 
     def _flags(self, choice: Choice, place: Path, implicit: bool) -> list[str]:

@@ -1,6 +1,6 @@
 """Which headers can a source notice? Torch-free; runs in the candidate's worker, over an index that it only reads.
 
-The index (``slim_tree.py``) lists every name that torch's full headers declare at namespace scope and the slim ones
+The index (``slim_index.py``) lists every name that torch's full headers declare at namespace scope and the slim ones
 do not, with the header and the namespace. A header that declares no name which the source could look up cannot change
 what the source means, and is left out. What cannot be decided simply, or needs much, gets the full headers.
 """
@@ -115,6 +115,8 @@ def _wanted(code: str, index: dict[str, Any], entry: str) -> set[tuple[int, bool
         re.search(r"\bnamespace\s+\w+\s*=", body)
     )
     names, headers, namespaces = index["names"], index["headers"], index["namespaces"]
+    searched = index["searched"]
+    spaces |= {further for word in tuple(spaces) for further in searched.get(word, ())}
     found: set[tuple[int, bool]] = set()
     for mention in sorted(_mentions(body)):
         join, _, name, called = mention
@@ -123,7 +125,8 @@ def _wanted(code: str, index: dict[str, Any], entry: str) -> set[tuple[int, bool
         for number, space, known in names.get(name, ()):
             if entry == "types" and not headers[number]["types"]:
                 continue
-            for scope in index["aliases"].get(mention[1], (mention[1],)):
+            scopes = set(index["aliases"].get(mention[1], (mention[1],)))
+            for scope in scopes.union(*(searched.get(one, ()) for one in scopes)):
                 if _reaches(namespaces[space], join, scope, called, spaces, words, anywhere):
                     found.add((number, bool(known)))
     return found

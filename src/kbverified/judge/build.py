@@ -46,11 +46,11 @@ def run(candidate: Path, sha256: str, audit: ProblemRecord, settings: Settings) 
         return fields
     tools.require_compiler()
     limit_bytes = cache.limit_bytes()
-    headers = slim_tree.slim_tree(settings.build_root, tools)
-    if headers is not None:
-        precompiled.precompile(headers, tools, precompiled.guess_flags(text))
-    with cache.in_use(build), directories.locked(build):
-        fields.update(_build(candidate, audit, settings, build, headers))
+    with slim_tree.in_use(settings.build_root, tools) as headers:
+        if headers is not None:
+            precompiled.precompile(headers, tools, precompiled.guess_flags(text))
+        with cache.in_use(build), directories.locked(build):
+            fields.update(_build(candidate, audit, settings, build, headers))
     try:
         cache.sweep(settings.build_root, limit_bytes)
     except OSError as error:  # what was built stands; another job sweeps

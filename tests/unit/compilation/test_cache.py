@@ -155,3 +155,18 @@ def test_a_file_of_many_names_counts_once(tmp_path):
         os.link(folder / "0", folder / str(name))
     assert cache.sweep(tmp_path, limit=4 << 20, idle_s=0.0, every_s=0.0) == []
     assert folder.exists()
+
+
+def test_slim_headers_are_bounded_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "TREES_LIMIT_BYTES", int(2.5 * SIZE_BYTES))
+    trees = [tmp_path / "pch" / f"slim-{n}" for n in range(3)]
+    for age, tree in enumerate(reversed(trees)):
+        tree.mkdir(parents=True)
+        (tree / "all.gch").write_bytes(os.urandom(SIZE_BYTES))
+        with cache.in_use(tree):
+            pass
+        os.utime(tree.parent / f"{tree.name}.used", (time.time() - 1000 * (age + 1),) * 2)
+    with cache.in_use(trees[0]):
+        os.utime(trees[0].parent / f"{trees[0].name}.used", (time.time() - 9000,) * 2)
+        assert swept(tmp_path, 100) == [trees[1]]  # the oldest is in use
+    assert [tree.exists() for tree in trees] == [True, False, True]

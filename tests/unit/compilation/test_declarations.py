@@ -80,5 +80,5 @@ def test_announced_specialised_and_used():
         "namespace c { struct S { }; }\n"
     )
     assert set(found.forward) == {"a", "F", "c"} and found.specialised == {"T": {"a.h"}}
-    assert found.usings == {"swap": {("a.h", "a", "using std::swap")}} and found.directives == {"b"}
+    assert found.usings == {"swap": {("a.h", "a", "using std::swap")}} and found.directives == {("a", "b")}
     assert found.class_namespaces == {"c"}

@@ -19,7 +19,8 @@ import torch
 from kbverified.compilation import toolchain
 from kbverified.compilation.slim_build import SlimHeaders
 from kbverified.compilation.slim_choice import NeedsFull
-from kbverified.compilation.slim_tree import INDEX, Compiler
+from kbverified.compilation.slim_compiler import Compiler
+from kbverified.compilation.slim_tree import INDEX
 
 RUN = """
 import json, sys
@@ -85,6 +86,33 @@ def test_a_usual_extension_gives_what_torch_gives(tree, tmp_path):
     for (value, dtype, gradient), tensor in zip(found, expected, strict=True):
         assert torch.allclose(torch.tensor(value, dtype=tensor.dtype), tensor)
         assert (dtype, gradient) == (str(tensor.dtype), tensor.requires_grad)
+
+
+BARE = """#include <torch/types.h>
+extern "C" __attribute__((visibility("default"))) int answer() { return 41; }
+"""
+CALL_DOUBLE = "lambda f: (setattr(f, 'restype', __import__('ctypes').c_double), f())[1]"
+METHODS = """#include <torch/types.h>
+torch::Tensor twice(torch::Tensor x) {
+  return x.add(x).relu_().to(torch::kFloat64).sum({0}, true).contiguous().view({1}).clamp_min(3);
+}
+extern "C" __attribute__((visibility("default"))) double answer() {
+  return twice(torch::ones({2}, torch::kFloat32)).item<double>();
+}
+"""
+
+
+def test_methods_of_a_tensor_are_linked(tree, tmp_path):
+    answer, report = built(tmp_path, tree, METHODS, f"({CALL_DOUBLE})(__import__('ctypes').CDLL(module).answer)")
+    assert report["ok"] and report["log"] == "headers: slim", report
+    assert answer == 4.0
+
+
+def test_methods_that_nobody_calls_are_in_no_library(tree, tmp_path):
+    _, report = built(tmp_path, tree, BARE, "0")
+    assert report["log"] == "headers: slim"
+    (library,) = tmp_path.rglob("*.so")
+    assert b"clamp_min" not in library.read_bytes()
 
 
 # What a lookup finds, under the full headers: (source, whether it compiles). One file shows that for all of them.
@@ -175,11 +203,6 @@ def useless(tree, tmp_path) -> Path:
     return copy
 
 
-BARE = """#include <torch/types.h>
-extern "C" __attribute__((visibility("default"))) int answer() { return 41; }
-"""
-
-
 def test_what_slim_headers_cannot_build_is_built_with_torchs_own(useless, tmp_path):
     answer, report = built(tmp_path / "build", useless, BARE, "__import__('ctypes').CDLL(module).answer()")
     assert answer == 41 and report["ok"]
@@ -219,7 +242,9 @@ def test_full_headers_from_the_start(tree, tmp_path, request_):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("flags", [["-O3"], ["-O2", "-march=native"], ["-DBLOCK=256"], ["-std=c++20"], None], ids=str)
+@pytest.mark.parametrize(
+    "flags", [["-O3"], [""], ["", " "], ["-O2", "-march=native"], ["-DBLOCK=256"], ["-std=c++20"], None], ids=str
+)
 def test_usual_flags_stay_in_front(tree, tmp_path, flags):
     request = {"name": "x", "cpp_sources": "int f();", "extra_cflags": flags}
     changed = SlimHeaders(tree).arguments("load_inline", request, tmp_path)

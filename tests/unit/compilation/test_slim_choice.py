@@ -52,6 +52,7 @@ def index() -> dict:
         "functions": {"empty": {"text": "T empty();", "headers": ["ATen/ops/empty.h"]}},
         "usings": {"nullopt": ["namespace torch { using std::nullopt; }"]},
         "aliases": {"tensors": ["at"]},
+        "searched": {"caffe2": ["at"], "jit": ["attr"]},
         "unknown": ["torch/csrc/"],
     }
 
@@ -64,6 +65,8 @@ def chosen(code: str, begin: str = BEGIN, python: bool = False) -> set[str]:
     "code",
     [
         "at::relu(x);",
+        "caffe2::relu(x);",  # a using-directive of torch's leads on
+        "namespace caffe2 { int y = relu; }",
         "tensors::relu(x);",  # through an alias in torch's own headers
         "using namespace tensors; auto f = relu;",
         "torch::relu(x);",  # through torch's using-directive
