@@ -77,7 +77,7 @@ class Bound:
     def drift(self) -> float:
         """How much slower the trusted baseline's launches are in a batch than in its rounds: 1 to the allowed most."""
         slower = min(batch.launches_ms / batch.count for batch in self.base) / self.baseline_ms
-        return min(max(slower, 1.0), TIMING_BOUND_DRIFT_MAX)
+        return min(max(slower, 1.0), TIMING_BOUND_DRIFT_MAX[self.kind])
 
     def outcome(self) -> str:
         t_ms = self.t_judge_ms()
