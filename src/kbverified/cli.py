@@ -59,7 +59,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--build-root", type=Path, default=Path(".build"))
     parser.add_argument("--arch", help="GPU architectures to build for, as in TORCH_CUDA_ARCH_LIST")
     parser.add_argument("--gate-mode", choices=("ieee", "default"), default="ieee")
-    parser.add_argument("--timing-budget-s", type=float, default=3.0, help="timing: what more than ten rounds may take")
+    parser.add_argument("--timing-budget-s", type=float, default=1.5, help="timing: what more than ten rounds may take")
     parser.add_argument("--threads", type=int, help="threads of judge and workers (default on a CPU: 1)")
 
 

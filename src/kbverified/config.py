@@ -95,7 +95,7 @@ class Timeouts(Section):
 
 
 class Timing(Section):
-    budget_s: float = Field(default=3.0, gt=0)
+    budget_s: float = Field(default=1.5, gt=0)
     """Seconds of a device that the rounds of one timing stage may take to reach the target, beyond the ten they get."""
 
 

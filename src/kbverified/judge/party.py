@@ -81,7 +81,7 @@ class Settings:
     arch: str | None = None
     gate_mode: str = "ieee"
     threads: int | None = None
-    timing_budget_s: float = 3.0
+    timing_budget_s: float = 1.5
     """What the rounds of one timing stage may take beyond the least number."""
 
 

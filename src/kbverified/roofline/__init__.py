@@ -2,5 +2,5 @@
 
 ``needs``: what of inputs, outputs and weights has to move, and the reference's FLOPs (part of the audit). ``ceilings``:
 what this device moves and computes per second, measured. ``floor``: both put together, pure numbers. ``columns``: the
-kernel table's view of it. Why what is counted how: docs/decisions/0014-roofline.md.
+kernel table's view of it. Why what is counted how: docs/decisions/0017-roofline.md.
 """

@@ -1,6 +1,6 @@
 """The least time a problem can take on a device, and what a measured time is worth beside it. Pure and torch-free.
 
-Two floors, both from bytes and ceilings (docs/decisions/0014-roofline.md):
+Two floors, both from bytes and ceilings (docs/decisions/0017-roofline.md):
 
 - ``hard``: what no correct kernel can avoid, inputs and outputs moved once. A claim below it is implausible.
 - ``floor``: that, the weights read once, and the reference's own FLOPs at the ceilings of the precision mode. A faster
