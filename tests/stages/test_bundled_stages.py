@@ -39,7 +39,9 @@ def test_an_honest_candidate_passes_every_stage(records, item):
     found = of(records, item)
     assert verdict(found) == "pass", json.dumps(found["hidden-gate"])[-2000:]
     for stage in STAGES:
-        assert (found[stage]["status"], found[stage]["verdict"]) == ("ok", "pass"), found[stage]
+        # That a busy CPU gives no time is no failure.
+        allowed = ("pass", "unstable") if stage.startswith("time-") else ("pass",)
+        assert found[stage]["status"] == "ok" and found[stage]["verdict"] in allowed, found[stage]
     for stage in STAGES[1:]:
         provenance = found[stage]["provenance"]
         assert provenance["sandbox"] == ("full" if os.getuid() == 0 else provenance["sandbox"])
