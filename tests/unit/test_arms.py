@@ -17,8 +17,9 @@ def timing(stage, record):
     return arms.read_timing(stage, record, SETTINGS, PATH)
 
 
-def speedups(fp32, tf32, dtype="fp32", kind="cuda"):
-    return arms.arm_columns(timing("time-fp32", fp32), timing("time-tf32", tf32), dtype, kind, SETTINGS)
+def speedups(fp32, tf32, dtype="fp32", kind="cuda", ieee=None, compiled=None):
+    records = {"time-fp32": fp32, "time-tf32": tf32, "time-ieee": ieee, "time-compile": compiled}
+    return arms.arm_columns({s: timing(s, record) for s, record in records.items()}, dtype, kind, SETTINGS)
 
 
 def test_three_arms_from_two_records(monkeypatch):
@@ -31,7 +32,7 @@ def test_three_arms_from_two_records(monkeypatch):
     assert columns["speedup_published_low"] == columns["speedup_published_high"] == 0.5
     assert columns["matched_from"] == "time-tf32"
     assert columns["arms_note"] is None
-    assert set(reasons.values()) == {None}
+    assert {arm for arm, why in reasons.items() if why} == {"speedup_ieee", "speedup_compile"}
 
 
 def test_a_time_is_the_median_of_the_rounds_medians():

@@ -53,6 +53,7 @@ LEADERBOARD = [f"results/leaderboard.{ending}" for ending in ("json", "csv", "md
 AGGREGATION = {
     "tau": SETTINGS.tau.model_dump(),
     "allow_mixed": SETTINGS.allow_mixed_environments,
+    "baselines": SETTINGS.baselines,
     "headline_arm": SETTINGS.headline_arm,
 }
 
@@ -120,7 +121,8 @@ def audits():
 @cache
 def records(generator):
     """Paths of all records of a selected generator."""
-    return [f"results/{stage}/{key.tail}.json" for key in selected().candidates[generator] for stage in keys.STAGES]
+    stages = keys.stages_with(SETTINGS.baselines)
+    return [f"results/{stage}/{key.tail}.json" for key in selected().candidates[generator] for stage in stages]
 
 
 def metadata(generator):
@@ -169,7 +171,7 @@ def timeout_s(stage):
 
 def runtime_min(stage):
     """Minutes to ask a cluster for: a stage's whole limit, a canary after a timeout, and the start of processes."""
-    building = timeout_s("compile") if stage == "hidden-gate" else 0
+    building = timeout_s("compile") if stage in ("hidden-gate", "time-compile") else 0
     return ((protocol.STAGE_LIMIT_ANSWERS + 2) * timeout_s(stage) + building) // 60 + 5
 
 

@@ -1,0 +1,100 @@
+"""The optional baselines by the real command on the CPU: ieee, and torch.compile where inductor can work."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from stage_places import HONEST_BUNDLED, Place
+
+from kbverified.protocol import COMPILED_BASELINE_OPTIONS
+
+WITHOUT_COMPILER = pytest.mark.skipif(
+    not (shutil.which("c++") or shutil.which("g++")), reason="inductor needs a C++ compiler, and none is on PATH"
+)
+
+# Weights, randomness in forward, and something to fuse.
+PROBLEM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x):
+        assert x.dtype == self.linear.weight.dtype
+        return self.dropout(torch.tanh(self.linear(x)) * 2 + 1)
+
+def get_inputs():
+    return [torch.rand(64, 64)]
+
+def get_init_inputs():
+    return []
+"""
+HONEST = PROBLEM.split("def get_inputs")[0].replace("class Model(", "class ModelNew(")
+
+
+def timed(place: Place, stage: str, item, *options: str, **environment: str) -> dict:
+    done = place.stage(stage, item, *options, **environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return place.record(stage, item)
+
+
+def test_ieee_on_a_bundled_problem(bench):
+    item = next(item for item in HONEST_BUNDLED if item.name.endswith("level2_2/0"))
+    found = bench.chain(item, ("compile", "hidden-gate", "time-ieee"))["time-ieee"]
+    assert (found["status"], found["verdict"]) == ("ok", "pass"), found
+    assert found["provenance"]["mode"] == "ieee"
+    assert (found["flags_before"]["matmul_tf32"], found["flags_before"]["cudnn_tf32"]) == (False, False)
+    assert found["compiled_baseline"] is None
+    assert len(found["rounds"]) >= 10
+
+
+@WITHOUT_COMPILER
+def test_a_compiled_baseline_is_made_once_and_agrees_with_the_eager_one(bench, tmp_path):
+    place = Place(bench, tmp_path, PROBLEM)
+    place.make_audit()
+    first, second = place.item(HONEST), place.item(HONEST + "\n# another\n", 1)
+    root = tmp_path / "build"
+    options = ("--build-root", str(root))
+    for item in (first, second):
+        assert place.gate(item, *options)["verdict"] == "pass"
+    found = timed(place, "time-compile", first, *options)
+    assert (found["status"], found["verdict"]) == ("ok", "pass"), found
+    assert found["provenance"]["mode"] == "tf32"
+    compiled = found["compiled_baseline"]
+    assert {name: compiled[name] for name in COMPILED_BASELINE_OPTIONS} == COMPILED_BASELINE_OPTIONS
+    assert (compiled["graphs"], compiled["graph_breaks"]) == (1, 0)
+    assert compiled["critical_tolerance"] < 1e-4  # with dropout: the random numbers are the eager model's
+    (note,) = root.glob("baselines/*/*.json")
+    noted = json.loads(note.read_text())
+    assert noted["reason"] is None and noted["compile_s"] == compiled["compile_s"]
+    made = {path: path.stat().st_mtime_ns for path in root.glob("baselines/*/*/inductor/**/*") if path.is_file()}
+    assert any(path.suffix == ".so" for path in made)
+    again = timed(place, "time-compile", second, *options, PATH="/usr/sbin")["compiled_baseline"]  # no compiler
+    assert again["compile_s"] == compiled["compile_s"]  # whose note it is
+    assert {path: path.stat().st_mtime_ns for path in made} == made
+
+
+@WITHOUT_COMPILER
+def test_what_torch_compile_cannot_do_is_skipped_for_every_candidate_and_tried_once(bench, tmp_path):
+    broken = PROBLEM.replace("assert x.dtype", "assert not torch.compiler.is_compiling(); assert x.dtype")
+    other = PROBLEM.replace("* 2 + 1", "* (3 if torch.compiler.is_compiling() else 2) + 1")
+    for name, text, why in (("raises", broken, "torch.compile failed: "), ("other", other, "changes the answer")):
+        place = Place(bench, tmp_path / name, text)
+        place.make_audit()
+        item = place.item(HONEST)
+        options = ("--build-root", str(tmp_path / name / "build"))
+        assert place.gate(item, *options)["verdict"] == "pass"
+        found = timed(place, "time-compile", item, *options)
+        assert found["status"] == "skipped" and why in found["reason"], found
+        (note,) = Path(tmp_path / name / "build").glob("baselines/*/*.json")
+        before = note.stat().st_mtime_ns
+        assert note.name in found["reason"]
+        assert timed(place, "time-compile", item, *options)["reason"] == found["reason"]
+        assert note.stat().st_mtime_ns == before
