@@ -284,6 +284,8 @@ class CompiledBaseline(Record):
     load_s: float = Field(ge=0)
     """Its first launch in this stage, from the caches."""
     graphs: int = Field(ge=1)
+    from_caches: int = Field(ge=0)
+    """How many of them this stage found in inductor's caches: fewer than ``graphs`` means that it compiled again."""
     graph_breaks: int = Field(ge=0)
     """Where torch.compile fell back to eager torch between graphs."""
     critical_tolerance: float = Field(ge=0)

@@ -352,11 +352,14 @@ def writable(text: str) -> str:
 
 
 def _compiled_graphs() -> dict[str, int]:
-    """How many graphs torch.compile has made of this process's model, and how often it went on in eager torch."""
+    """What torch.compile made of this process's model: graphs, falls back to eager torch, graphs found in a cache."""
     from torch._dynamo.utils import counters
 
-    breaks = sum(counters["graph_break"].values())
-    return {"graphs": int(counters["stats"]["unique_graphs"]), "graph_breaks": int(breaks)}
+    return {
+        "graphs": int(counters["stats"]["unique_graphs"]),
+        "graph_breaks": int(sum(counters["graph_break"].values())),
+        "from_caches": int(counters["inductor"]["fxgraph_cache_hit"]),
+    }
 
 
 def _text(error: BaseException) -> str:

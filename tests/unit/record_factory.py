@@ -46,6 +46,7 @@ COMPILED = CompiledBaseline(
     load_s=2.0,
     graphs=1,
     graph_breaks=0,
+    from_caches=1,
     critical_tolerance=1e-5,
     rms_relative_error=1e-5,
 )

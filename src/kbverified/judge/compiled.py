@@ -72,6 +72,7 @@ class Compiled:
             load_s=round(found.seconds, 3),
             graphs=found.graphs,
             graph_breaks=found.graph_breaks,
+            from_caches=found.from_caches,
             critical_tolerance=found.comparison.critical_tolerance,
             rms_relative_error=found.comparison.rms_relative_error,
         )
@@ -85,6 +86,7 @@ class Launch:
     seconds: float
     graphs: int
     graph_breaks: int
+    from_caches: int
     comparison: Any
 
 
@@ -113,7 +115,7 @@ def launch(job: Job, reference: Any, exchange: Any, party: Any) -> Launch:
     comparison = compare_all(exchange.take(), layout.leaves(reference.forward(inputs)))
     if (why := why_another_answer(comparison)) is not None:
         raise BaselineUnusable(why)
-    return Launch(seconds, int(counts["graphs"]), int(counts["graph_breaks"]), comparison)
+    return Launch(seconds, counts["graphs"], counts["graph_breaks"], counts["from_caches"], comparison)
 
 
 def why_another_answer(comparison: Any) -> str | None:

@@ -116,8 +116,9 @@ class Job:
     def construct_baseline(self) -> None:
         """Have the baseline construct its model before a device is held: the weights may be gigabytes."""
         message = self._start_message(self.baseline, WEIGHT_SEED)
+        limit_s = self.settings.build_timeout_s if self.compiled is not None else None  # it imports a compiler as well
         with machines_fault("the baseline could not be constructed"):
-            self.baseline.ask({**message, "do": "construct"})
+            self.baseline.ask({**message, "do": "construct"}, timeout_s=limit_s)
 
     def _start_message(self, party: Party, weight_seed: int) -> dict[str, Any]:
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None

@@ -99,10 +99,16 @@ def _percent(estimate: Estimate | None) -> str:
 def headline_columns(leaderboard: Leaderboard) -> list[str]:
     arm, test = leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test
     others = [f"{a}+{t}" for a, t in _beside(leaderboard)]
+    dtype = ["dtype"] if _several_dtypes(leaderboard) else []
     return [
-        "generator", "suite", "level", "problems", "samples", f"correct % {test}", f"Correct Speedup (n) {arm}+{test}",
-        *others, f"fast_1 % {arm}+{test}", "memory efficiency", "memory efficient %",
+        "generator", *dtype, "suite", "level", "problems", "samples",
+        f"correct % {test}", f"Correct Speedup (n) {arm}+{test}", *others,
+        f"fast_1 % {arm}+{test}", "memory efficiency", "memory efficient %",
     ]  # fmt: skip
+
+
+def _several_dtypes(leaderboard: Leaderboard) -> bool:
+    return len({entry.dtype for entry in leaderboard.entries}) > 1
 
 
 def _beside(leaderboard: Leaderboard) -> list[tuple[Arm, Test]]:
@@ -130,6 +136,7 @@ def headline_rows(leaderboard: Leaderboard) -> list[list[str]]:
         rows.append(
             [
                 entry.generator,
+                *([entry.dtype or DASH] if _several_dtypes(leaderboard) else []),
                 entry.suite,
                 "all" if entry.level is None else str(entry.level),
                 str(covered) if covered == entry.n_problems else f"{covered} of {entry.n_problems}",
@@ -246,16 +253,18 @@ def terminal_table(leaderboard: Leaderboard) -> Table:
     """The headline as a table for rich's console: intervals on a second line, a section per generator and suite."""
     table = Table(title="Leaderboard", header_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     suites = len(leaderboard.conditions.suites) > 1
-    for i, name in enumerate(headline_columns(leaderboard)):
-        if suites or name != "suite":
-            table.add_column(name.replace("+", "\n"), justify="left" if i < 3 else "right")
+    names = headline_columns(leaderboard)
+    suite, level = names.index("suite"), names.index("level")
+    shown = [i for i in range(len(names)) if suites or i != suite]
+    for i in shown:
+        table.add_column(names[i].replace("+", "\n"), justify="left" if i <= level else "right")
     previous = None
     for row in headline_rows(leaderboard):
-        if previous is not None and row[:2] != previous:
+        if previous is not None and row[:level] != previous:
             table.add_section()
-        previous = row[:2]
+        previous = row[:level]
         cells = [Text(cell.replace(" [", "\n[").replace(", ", ",\u00a0")) for cell in row]
-        table.add_row(*(cells if suites else cells[:1] + cells[2:]), style="bold" if row[2] == "all" else None)
+        table.add_row(*(cells[i] for i in shown), style="bold" if row[level] == "all" else None)
     return table
 
 
