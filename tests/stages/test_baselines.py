@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from stage_places import HONEST_BUNDLED, Place
@@ -82,20 +81,31 @@ def test_a_compiled_baseline_is_made_once_and_agrees_with_the_eager_one(bench, t
     assert {path: path.stat().st_mtime_ns for path in made} == made
 
 
-@WITHOUT_COMPILER
-def test_what_torch_compile_cannot_do_is_skipped_for_every_candidate_and_tried_once(bench, tmp_path):
-    broken = PROBLEM.replace("assert x.dtype", "assert not torch.compiler.is_compiling(); assert x.dtype")
-    other = PROBLEM.replace("* 2 + 1", "* (3 if torch.compiler.is_compiling() else 2) + 1")
-    for name, text, why in (("raises", broken, "torch.compile failed: "), ("other", other, "changes the answer")):
-        place = Place(bench, tmp_path / name, text)
-        place.make_audit()
-        item = place.item(HONEST)
-        options = ("--build-root", str(tmp_path / name / "build"))
-        assert place.gate(item, *options)["verdict"] == "pass"
-        found = timed(place, "time-compile", item, *options)
-        assert found["status"] == "skipped" and why in found["reason"], found
-        (note,) = Path(tmp_path / name / "build").glob("baselines/*/*.json")
-        before = note.stat().st_mtime_ns
-        assert note.name in found["reason"]
-        assert timed(place, "time-compile", item, *options)["reason"] == found["reason"]
-        assert note.stat().st_mtime_ns == before
+ANOTHER = PROBLEM.replace("* 2 + 1", "* (3 if torch.compiler.is_compiling() else 2) + 1")
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "why"),
+    [
+        (PROBLEM, {"CXX": "/bin/false"}, "torch.compile failed: "),
+        (PROBLEM.replace("assert x", "assert not torch.compiler.is_compiling(); assert x"), {}, "compiled no graph"),
+        pytest.param(ANOTHER, {}, "torch.compile changes the answer: off by 0.", marks=WITHOUT_COMPILER),
+    ],
+    ids=["no compiler", "no graph", "another answer"],
+)
+def test_a_baseline_that_does_not_exist_is_skipped_with_its_reason_and_tried_once(
+    bench, tmp_path, text, environment, why
+):
+    place = Place(bench, tmp_path, text)
+    place.make_audit()
+    item = place.item(HONEST)
+    options = ("--build-root", str(tmp_path / "build"))
+    assert place.gate(item, *options)["verdict"] == "pass"
+    found = timed(place, "time-compile", item, *options, **environment)
+    assert (found["status"], found["verdict"], found["rounds"]) == ("skipped", None, [])
+    assert why in found["reason"]
+    (note,) = tmp_path.glob("build/baselines/*/*.json")
+    before = note.stat().st_mtime_ns
+    assert note.name in found["reason"]
+    assert timed(place, "time-compile", item, *options, **environment)["reason"] == found["reason"]
+    assert note.stat().st_mtime_ns == before

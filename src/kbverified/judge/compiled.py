@@ -221,12 +221,10 @@ def fill(problem: Path, audit: ProblemRecord, settings: StageSettings, folder: P
     from kbverified.judge.inputs import needed_bytes
     from kbverified.judge.party import machines_fault
     from kbverified.judge.reference import Reference
-    from kbverified.stages import stay_off_reserved_cores
 
-    cores = stay_off_reserved_cores(settings.device)
     job = Job(COMPILING, problem, problem, audit, settings, folder, True, mode=COMPILED_BASELINE_MODE)
-    job.allowed_cores = cores
     job.builds_in_gate = True  # its limit is the stage's and a build's
+    # The stage that asked for it has already left the cores that are kept for devices.
     job.compiled = Compiled(folder, threads=len(os.sched_getaffinity(0)))
     note = Note(problem_sha256=hashlib.sha256(problem.read_bytes()).hexdigest(), environment=environment_of(settings))
     try:
