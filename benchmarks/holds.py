@@ -6,7 +6,7 @@ Reads the records of a run: archives of ``device-run``, or folders that hold ``r
 
 - hold: ``device_hold_s``, from the lease to its end; wait: ``device_wait_s``, ready and waiting for a device.
 - launches: in a timing stage the recorded repetitions of both sides, the baseline alone included, and what was
-  launched without being recorded at the medians of the sides: one discarded launch a round and side, and the pilots.
+  launched without being recorded at the medians of the sides: warm-up, hot launches, batches.
   In the gate one launch a trial and side, in memory three of the baseline and two of the candidate, at the times of
   the candidate's own timing record; unknown where it has none. Without the cache flush and the messages between.
 - ramp: how long the device was kept busy until its clock was up (timing stages).

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 from benchmarks.run_records import Run
 from kbverified.keys import STAGES, CandidateKey
-from kbverified.protocol import TIMING_DISCARD_AFTER_HANDOVER, TIMING_ROUND_BUDGET_MS, TIMING_WARMUP_LAUNCHES
+from kbverified.protocol import (
+    TIMING_HOT_LAUNCHES_MAX,
+    TIMING_HOT_MS,
+    TIMING_WARMUP_BUDGET_MS,
+    TIMING_WARMUP_CHUNK,
+)
 from kbverified.records import GateRecord, StageRecord, TimeRecord
 
 GPU_STAGES = tuple(stage for stage in STAGES if stage != "compile")
@@ -95,9 +100,15 @@ def launches_s(record: StageRecord, medians_ms: tuple[float, float] | None) -> f
 
 
 def _unrecorded_ms(record: TimeRecord, side: int) -> float:
-    """Pilot launches and the discarded one of each message (judge/timing.py), at the side's median."""
+    """Warm-up of two steps, the hot launches of each turn and the batches (judge/), at the side's median."""
     median_ms = _medians(record)[side]
-    short = median_ms < TIMING_ROUND_BUDGET_MS
-    pilots = 1 + (TIMING_WARMUP_LAUNCHES - 1 if short else 0) + 1
-    messages = len(record.rounds) + (1 if side == 0 else 0)
-    return median_ms * (pilots + (TIMING_DISCARD_AFTER_HANDOVER * messages if short else 0))
+    if median_ms > TIMING_WARMUP_BUDGET_MS:
+        hot, warm_up = 0, 2
+    else:
+        kind = record.provenance.device.kind if record.provenance.device else "cuda"
+        hot = max(1, min(TIMING_HOT_LAUNCHES_MAX, int(TIMING_HOT_MS[kind] / median_ms)))
+        warm_up = 1 + 2 * TIMING_WARMUP_CHUNK
+    bound = record.judge_bound
+    batches = bound.batches if bound is not None else 0
+    turns = len(record.rounds) + (1 if side == 0 else 0) + batches
+    return median_ms * (warm_up + hot * turns + batches * ((bound.k or 0) if bound is not None else 0))

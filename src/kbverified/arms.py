@@ -1,7 +1,7 @@
 """From one candidate's timing records to medians, intervals and the speedup of each arm.
 
-A speedup is the robust centre of the rounds' ratios, not a ratio of two times (statistics.py). Rounds that the judge
-dropped count for nothing. What cannot be said is None with a reason.
+A speedup is the robust centre of the rounds' ratios, not a ratio of two times (round_statistics.py). Rounds that the
+judge dropped count for nothing. What cannot be said is None with a reason.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from kbverified import protocol, statistics
+from kbverified import protocol, round_statistics, statistics
 from kbverified.kernel_table import column_name
 from kbverified.keys import BASELINE_STAGES
 from kbverified.metrics import EVERY_ARM, OPTIONAL_ARMS, Arm
 from kbverified.records import FlagState, GateRecord, RecordError, TimeRecord
-from kbverified.statistics import Estimated, Interval, Rounds
+from kbverified.round_statistics import Estimated, Interval, Rounds
 from kbverified.verdicts import why_missing
 
 # What each precision mode sets (protocol.md): matmul TF32, cuDNN TF32.
@@ -103,7 +103,7 @@ def timing_columns(timing: Timing, settings: Settings) -> dict[str, Any]:
     columns[f"{prefix}_rounds"] = len(timing.baseline)
     columns[f"{prefix}_baseline_alone_ms"] = statistics.median(record.baseline_alone_ms)
     for side, rounds in (("baseline", timing.baseline), ("candidate", timing.candidate)):
-        columns |= interval_columns(f"{prefix}_{side}_ms", *statistics.time_of(rounds, settings.confidence))
+        columns |= interval_columns(f"{prefix}_{side}_ms", *round_statistics.time_of(rounds, settings.confidence))
     return columns
 
 
@@ -115,7 +115,7 @@ def baseline_name(record: TimeRecord) -> str | None:
 
 def why_no_interval(timing: Timing, settings: Settings) -> str | None:
     """Why times that are there have no interval; None where they have one."""
-    if not timing.baseline or len(timing.baseline) >= statistics.minimum_units(settings.confidence):
+    if not timing.baseline or len(timing.baseline) >= round_statistics.minimum_units(settings.confidence):
         return None
     return f"no interval: only {len(timing.baseline)} rounds"
 
@@ -175,7 +175,7 @@ def _in_one_record(arm: Arm, timing: Timing, settings: Settings) -> Speedup:
     wanted = STAGE_MODES[timing.stage]
     if mode != wanted:
         return Speedup(None, None, f"{timing.stage} ran in mode {mode}; the {arm} arm is defined in {wanted}")
-    estimate = statistics.paired_ratio(timing.baseline, timing.candidate, settings.confidence)
+    estimate = round_statistics.paired_ratio(timing.baseline, timing.candidate, settings.confidence)
     return _speedup(estimate, timing, settings, len(timing.baseline))
 
 
@@ -194,7 +194,7 @@ def _published(default: Timing, tf32: Timing, kind: str | None, settings: Settin
     if None in uuids or uuids[0] != uuids[1]:
         names = " and ".join(str(uuid) for uuid in uuids)
         return Speedup(None, None, f"not the same GPU: time-fp32 and time-tf32 ran on {names}")
-    estimate = statistics.unpaired_ratio(tf32.baseline, default.candidate, settings.confidence)
+    estimate = round_statistics.unpaired_ratio(tf32.baseline, default.candidate, settings.confidence)
     return _speedup(estimate, default, settings, min(len(tf32.baseline), len(default.baseline)))
 
 
@@ -202,7 +202,7 @@ def _speedup(estimate: Estimated, timing: Timing, settings: Settings, rounds: in
     """With the variance between processes that this kind of device is known to have."""
     device = timing.record.provenance.device if timing.record else None
     sd = protocol.BETWEEN_PROCESS_SD.get(device.kind) if device else None
-    value, interval = statistics.with_variance_between(estimate, sd, settings.confidence)
+    value, interval = round_statistics.with_variance_between(estimate, sd, settings.confidence)
     return Speedup(value, interval, None if interval else f"no interval: only {rounds} rounds")
 
 

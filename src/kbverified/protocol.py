@@ -56,7 +56,9 @@ TIMING_ROUNDS_MAX = 120
 TIMING_ROUNDS_SLOW = 6
 # A ratio that repeats within 1 %: its interval is to reach half a percent to either side. A CPU's says nothing that
 # exact, and is spared the wait.
-TIMING_TARGET_HALF_WIDTH = {"cuda": 0.005, "cpu": 0.05}
+TIMING_TARGET_HALF_WIDTH = {"cuda": 0.005, "cpu": 0.1}
+# ... of this confidence: that of the tables, but a table of another one needs no other rounds.
+TIMING_CONFIDENCE = 0.95
 # Still wider than this after the budget: the verdict is ``unstable``. On a CPU only what says nothing at all.
 TIMING_UNSTABLE_HALF_WIDTH = {"cuda": 0.03, "cpu": 0.5}
 # A round under one of these clock event reasons is dropped (nvml.h): hardware slowdown 0x08, software thermal 0x20,
@@ -104,8 +106,10 @@ TIMING_BATCH_MEMORY_SHARE = 0.4
 # messages' own jitter is too large a part (issue 4: 5 % above 0.3 ms). A busy CPU's clock is coarser by far.
 TIMING_BOUND_AGREE_RATIO = {"cuda": 0.95, "cpu": 0.5}
 TIMING_BOUND_ENFORCED_ABOVE_MS = {"cuda": 0.3, "cpu": 5.0}
-# The smallest bound of up to so many batches counts before anything is disputed: noise only ever makes one larger,
-# and a cheat gains nothing, for every batch has fresh inputs and every output is verified.
+# So many batches before a bound is too short to be enforced, and so many before a claim is disputed; of all of them the
+# smallest walls count. Noise only ever makes one longer, and a cheat gains nothing by another: every batch has fresh
+# inputs and every output is verified.
+TIMING_BATCHES_MIN = 3
 TIMING_BATCHES_MAX = 5
 # Where the trusted baseline runs slower in its batch than in its rounds, the candidate may too, up to this: the two
 # speeds of an H200's TF32 matmul lie 1.14 apart.
@@ -113,6 +117,12 @@ TIMING_BOUND_DRIFT_MAX = 1.15
 # An output of a timed launch is compared with the reference, loosely, since TF32 may be on: relative rms error.
 # TF32 keeps 10 mantissa bits, so an honest answer lies orders of magnitude below this.
 TIMED_OUTPUT_RMS_LIMIT = 0.05
+# Where another input's output lies closer than that, an answer has to be nearer to its own than this share of the way
+# to another's: what was kept from an earlier launch is all of it away, the mean of many 0.71. A 4096^3 matmul of rand()
+# inputs has outputs that differ by 2 % from draw to draw.
+TIMED_OUTPUT_REPLAY_RATIO = 0.5
+# TF32 and bf16 may be off by so much; where other inputs' outputs are no further away, no check can tell.
+TIMED_OUTPUT_REPLAY_FLOOR = 0.002
 # So many rounds of the pilot, and as many of the rest, chosen in secret, have it compared. Every round delivers one, so
 # that no worker can tell which.
 TIMED_OUTPUTS_VERIFIED = 3
@@ -167,6 +177,7 @@ _TIMING = (
     "TIMING_ROUNDS_MAX",
     "TIMING_ROUNDS_SLOW",
     "TIMING_TARGET_HALF_WIDTH",
+    "TIMING_CONFIDENCE",
     "TIMING_UNSTABLE_HALF_WIDTH",
     "TIMING_DROP_REASONS",
     "TIMING_ROUNDS_LEFT_MIN",
@@ -190,10 +201,13 @@ _TIMING = (
     "TIMING_BATCH_MEMORY_SHARE",
     "TIMING_BOUND_AGREE_RATIO",
     "TIMING_BOUND_ENFORCED_ABOVE_MS",
+    "TIMING_BATCHES_MIN",
     "TIMING_BATCHES_MAX",
     "TIMING_BOUND_DRIFT_MAX",
     "BASELINE_DISTURBED_RATIO",
     "TIMED_OUTPUT_RMS_LIMIT",
+    "TIMED_OUTPUT_REPLAY_RATIO",
+    "TIMED_OUTPUT_REPLAY_FLOOR",
     "TIMED_OUTPUTS_VERIFIED",
     "TIMING_WORTHLESS_TOLERANCE",
 )

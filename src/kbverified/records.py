@@ -251,9 +251,9 @@ class JudgeBound(Record):
     claim_ms: float | None = None
     """Median of the candidate's recorded repetitions."""
     t_judge_ms: float | None = None
-    """Smallest (candidate's wall - baseline's overhead) per launch over the batches."""
+    """Candidate's smallest wall less the baseline's smallest overhead, per launch."""
     drift: float | None = None
-    """Baseline in that batch / baseline in its rounds, at least 1: how much slower an honest launch may be there."""
+    """Baseline in its batches / baseline in its rounds, at least 1: how much slower an honest launch may be there."""
     undetected_gain_at_most: float | None = None
     """Smallest candidate's wall per launch / claim: no honest launch of it took longer, whatever it claims."""
 
@@ -268,6 +268,10 @@ class Round(Record):
     """Of the device while the baseline ran; None where nothing reads it (a CPU, no NVML)."""
     candidate_reading: DeviceReading | None = None
     """... while the candidate ran."""
+    sm_clock_mhz: int | None = None
+    """Of records of November 2026 only, which have no readings: the SM clock right after the round."""
+    throttle_reasons: int | None = None
+    """... and the reasons."""
     dropped: bool = False
     """Throttled for one of protocol.TIMING_DROP_REASONS: kept here, and no part of any figure."""
 
@@ -312,6 +316,8 @@ class TimeRecord(StageRecord):
     """How many rounds had an output of a timed launch compared with the reference."""
     timed_critical_tolerance: float | None = None
     """Worst critical tolerance among them."""
+    timed_output_limit: float | None = None
+    """Relative rms error beyond which a timed output is wrong, for this problem."""
     flags_before: FlagState | None = None
     flags_after: FlagState | None = None
     judge_wall_ms_per_launch: float | None = None

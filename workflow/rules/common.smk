@@ -154,13 +154,11 @@ def records_of(wildcards):
 def options(stage):
     """The settings that shape a stage's record, as its command line gets them: tracked as a param."""
     common = f"--device {DEVICE} --sandbox {SETTINGS.sandbox} --build-root {shlex.quote(SETTINGS.build_root)}"
-    # Also where nothing is built: the architecture is part of the place where a build lies.
-    if SETTINGS.compile.arch:
+    if SETTINGS.compile.arch:  # also where nothing is built: it is part of the place where a build lies
         common = f"{common} --arch {SETTINGS.compile.arch}"
-    if stage == "hidden-gate":
-        common = f"{common} --gate-mode {SETTINGS.gate_mode}"
-    if stage == "time":
-        common = f"{common} --timing-budget-s {SETTINGS.timing.budget_s}"
+    own = {"hidden-gate": f" --gate-mode {SETTINGS.gate_mode}"}
+    own["time"] = f" --timing-budget-s {SETTINGS.timing.budget_s}"
+    common += own.get(stage, "")
     return lambda wildcards: f"{common} --dtype {dtype(wildcards)}"
 
 

@@ -30,6 +30,7 @@ from kbverified.protocol import (
     TIMING_BATCH_MAX,
     TIMING_BATCH_MEMORY_SHARE,
     TIMING_BATCHES_MAX,
+    TIMING_BATCHES_MIN,
     TIMING_BOUND_AGREE_RATIO,
     TIMING_BOUND_DRIFT_MAX,
     TIMING_BOUND_ENFORCED_ABOVE_MS,
@@ -47,11 +48,6 @@ class Batch:
     count: int
     comparisons: tuple[Any, ...] = ()
 
-    @property
-    def overhead_ms(self) -> float:
-        """What of the wall were no launches, per launch."""
-        return (self.wall_ms - self.launches_ms) / self.count
-
 
 @dataclass
 class Bound:
@@ -64,24 +60,37 @@ class Bound:
     base: list[Batch] = field(default_factory=list)
     candidate: list[Batch] = field(default_factory=list)
 
-    def per_launch(self) -> list[tuple[float, float]]:
-        """(t_judge, drift) of each batch."""
-        return [(t_judge_ms(c, b), drift(b, self.baseline_ms)) for b, c in zip(self.base, self.candidate, strict=True)]
+    def t_judge_ms(self) -> float:
+        """One launch of the candidate by the judge's clock (ms), less what the baseline shows to be overhead.
 
-    def tightest(self) -> tuple[float, float]:
-        """The batch that is kindest to the claim: smallest t_judge / drift."""
-        return min(self.per_launch(), key=lambda found: found[0] / found[1])
+        Of both the smallest over the batches: what disturbs a batch only ever makes it longer. Not below 0: overhead is
+        noisy, and a launch of microseconds can vanish in it.
+        """
+        overhead_ms = min((batch.wall_ms - batch.launches_ms) / batch.count for batch in self.base)
+        return max(self.wall_ms() - overhead_ms, 0.0)
+
+    def wall_ms(self) -> float:
+        """Smallest wall of the candidate, per launch."""
+        return min(batch.wall_ms / batch.count for batch in self.candidate)
+
+    def drift(self) -> float:
+        """How much slower the trusted baseline's launches are in a batch than in its rounds: 1 to the allowed most."""
+        slower = min(batch.launches_ms / batch.count for batch in self.base) / self.baseline_ms
+        return min(max(slower, 1.0), TIMING_BOUND_DRIFT_MAX)
 
     def outcome(self) -> str:
-        t_ms, slower = self.tightest()
+        t_ms = self.t_judge_ms()
         if t_ms <= TIMING_BOUND_ENFORCED_ABOVE_MS[self.kind]:
             return "not_enforced"
-        agreed = self.claim_ms * slower >= TIMING_BOUND_AGREE_RATIO[self.kind] * t_ms
+        agreed = self.claim_ms * self.drift() >= TIMING_BOUND_AGREE_RATIO[self.kind] * t_ms
         return "agreed" if agreed else "disputed"
 
+    def settled(self) -> bool:
+        """Whether another batch would change nothing, or there have been enough."""
+        enough = {"agreed": 1, "not_enforced": TIMING_BATCHES_MIN, "disputed": TIMING_BATCHES_MAX}
+        return len(self.candidate) >= enough[self.outcome()]
+
     def record(self) -> JudgeBound:
-        t_ms, slower = self.tightest()
-        wall_ms = min(batch.wall_ms / batch.count for batch in self.candidate)
         return JudgeBound(
             outcome=self.outcome(),  # type: ignore[arg-type]
             k=self.candidate[0].count,
@@ -90,23 +99,10 @@ class Bound:
             baseline_launches_ms=tuple(_rounded(batch.launches_ms) for batch in self.base),
             candidate_wall_ms=tuple(_rounded(batch.wall_ms) for batch in self.candidate),
             claim_ms=_rounded(self.claim_ms),
-            t_judge_ms=_rounded(t_ms),
-            drift=_rounded(slower),
-            undetected_gain_at_most=_rounded(wall_ms / self.claim_ms),
+            t_judge_ms=_rounded(self.t_judge_ms()),
+            drift=_rounded(self.drift()),
+            undetected_gain_at_most=_rounded(max(self.wall_ms() / self.claim_ms, 1.0)),
         )
-
-
-def t_judge_ms(candidate: Batch, base: Batch) -> float:
-    """One launch of the candidate by the judge's clock (ms), less what the baseline shows to be overhead.
-
-    Not below 0: overhead is noisy, and a launch of microseconds can vanish in it.
-    """
-    return max(candidate.wall_ms / candidate.count - base.overhead_ms, 0.0)
-
-
-def drift(base: Batch, baseline_ms: float) -> float:
-    """How much slower the trusted baseline's launches were in a batch than in its rounds: 1 to the allowed most."""
-    return min(max(base.launches_ms / base.count / baseline_ms, 1.0), TIMING_BOUND_DRIFT_MAX)
 
 
 class LayoutVaries(Exception):
@@ -137,17 +133,18 @@ def measure_alone(reference: Reference, b: Side, trace: Trace, base: Batch | Non
 def _batches(
     reference: Reference, b: Side, trace: Trace, count: int, base: Callable[[list[Any]], Batch]
 ) -> tuple[JudgeBound, Any]:
-    """Batches until the claim agrees, or an output is wrong, at most TIMING_BATCHES_MAX."""
+    """Batches until the claim agrees, or an output is wrong, or there have been enough."""
     bound = Bound(b.job.settings.device, trace.baseline_ms(), trace.candidate_ms())
     comparisons: list[Any] = []
     prepare(b, reference, count)
     try:
-        while len(bound.candidate) < TIMING_BATCHES_MAX:
+        while True:
             drawn = [redraw(reference) for _ in range(count)]
             bound.base.append(base(drawn))
             bound.candidate.append(run_batch(b, drawn, reference))
             comparisons += bound.candidate[-1].comparisons
-            if loose_verdict(combine(comparisons))["verdict"] != "pass" or bound.outcome() != "disputed":
+            outputs = loose_verdict(combine(comparisons), limit=trace.limit)
+            if outputs["verdict"] != "pass" or bound.settled():
                 break
     except LayoutVaries as reason:
         return JudgeBound(outcome="not_measured", detail=str(reason)), combine(comparisons) if comparisons else None

@@ -21,7 +21,11 @@ from kbverified.judge.reference import Reference
 from kbverified.judge.side import Side
 from kbverified.protocol import (
     STANDARD_DISTRIBUTION,
+    TIMED_OUTPUT_REPLAY_FLOOR,
+    TIMED_OUTPUT_REPLAY_RATIO,
+    TIMED_OUTPUT_RMS_LIMIT,
     TIMED_OUTPUTS_VERIFIED,
+    TIMING_CONFIDENCE,
     TIMING_DROP_REASONS,
     TIMING_ROUNDS_LEFT_MIN,
     TIMING_ROUNDS_MAX,
@@ -32,7 +36,7 @@ from kbverified.protocol import (
     TIMING_UNSTABLE_HALF_WIDTH,
 )
 from kbverified.records import DeviceReading, Round
-from kbverified.statistics import paired_ratio
+from kbverified.round_statistics import paired_ratio
 
 _BASELINE_FAILED = "the baseline failed"
 
@@ -49,6 +53,8 @@ class Trace:
         self.serve_ms: list[float] = []
         """What the judge took to draw and write the inputs of a round, and to compare an output."""
         self.compare_ms: list[float] = []
+        self.limit = TIMED_OUTPUT_RMS_LIMIT
+        """Relative rms error beyond which an output is wrong."""
 
     def kept(self) -> list[Round]:
         return [r for r in self.rounds if not r.dropped]
@@ -174,7 +180,7 @@ def verified_rounds(count: int) -> set[int]:
 
 def half_width(rounds: list[Round]) -> float | None:
     """Half the width of the ratio's interval over these rounds, relative to the ratio; None for too few rounds."""
-    ratio, interval = paired_ratio([r.baseline_ms for r in rounds], [r.candidate_ms for r in rounds])
+    ratio, interval = paired_ratio([r.baseline_ms for r in rounds], [r.candidate_ms for r in rounds], TIMING_CONFIDENCE)
     return (interval.high - interval.low) / (2.0 * ratio) if ratio is not None and interval is not None else None
 
 
@@ -196,6 +202,19 @@ def why_unstable(rounds: list[Round], kind: str) -> str | None:
 def redraw(reference: Reference) -> Any:
     """Fresh inputs from a secret seed: a cached answer is a wrong answer."""
     return reference.draw(STANDARD_DISTRIBUTION, secret_seed())
+
+
+def output_limit(reference: Reference) -> float:
+    """The relative rms error beyond which a timed output of this problem is wrong.
+
+    Outputs that hardly depend on the input would let one kept answer pass for all: there the limit is half the way to
+    another input's output, as far as TF32 leaves room for that.
+    """
+    own, other = (layout.leaves(reference.forward(redraw(reference))) for _ in range(2))
+    away = compare_all(other, own).rms_relative_error
+    if away is None or away <= TIMED_OUTPUT_REPLAY_FLOOR:
+        return TIMED_OUTPUT_RMS_LIMIT
+    return min(TIMED_OUTPUT_RMS_LIMIT, max(TIMED_OUTPUT_REPLAY_FLOOR, TIMED_OUTPUT_REPLAY_RATIO * away))
 
 
 def verify(side: Side, reference: Reference, inputs: Any, trace: Trace) -> Any:

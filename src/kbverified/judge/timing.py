@@ -21,6 +21,7 @@ from kbverified.judge.rounds import (
     Trace,
     baseline,
     least_rounds,
+    output_limit,
     redraw,
     round_of,
     run_alone,
@@ -70,6 +71,7 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool
     alone, _ = baseline(lambda: a.time(a.hot, max(a.repetitions, 5)))
     inputs = None
     trace = Trace()
+    trace.limit = output_limit(reference)
     measured = _together if interleaved else _one_after_the_other
     found, worst_of_batches = measured(job, reference, a, b, trace)
     fields = _fields(job, trace, alone, found, worst_of_batches)
@@ -123,6 +125,7 @@ def _fields(job: Job, trace: Trace, alone: list[float], found: JudgeBound, worst
         "baseline_disturbed": abs(trace.baseline_ms() / statistics.median(alone) - 1.0) > BASELINE_DISTURBED_RATIO,
         "outputs_verified": len(trace.verified) + (found.k or 0) * found.batches,
         "timed_critical_tolerance": worst.critical_tolerance,
+        "timed_output_limit": trace.limit,
         "flags_before": flag_state(job.party.flags),
         "flags_after": flags_now(job.party),
         "judge_wall_ms_per_launch": statistics.median(trace.walls_ms),
@@ -131,7 +134,7 @@ def _fields(job: Job, trace: Trace, alone: list[float], found: JudgeBound, worst
 
 def _verdict(job: Job, trace: Trace, found: JudgeBound, worst: Any) -> dict[str, Any]:
     """A wrong output first, then a claim that the judge's clock disproves, then rounds that give no time."""
-    outputs = loose_verdict(worst)
+    outputs = loose_verdict(worst, limit=trace.limit)
     if outputs["verdict"] != "pass":
         return outputs
     if found.outcome == "disputed":

@@ -41,14 +41,17 @@ def candidate(root: Path, key: CandidateKey, start_s: int = 0, hold_s: float = 2
 
 
 def test_launches_of_a_timing_stage_are_the_recorded_and_the_unrecorded_ones() -> None:
-    # 4 rounds of 3 at 4 and 2 ms, alone 3 at 4 ms; unrecorded: 4 pilots a side, one discarded a message (5 and 4)
+    # 4 rounds of 3 at 4 and 2 ms, alone 3 at 4 ms; unrecorded: 11 to warm up, one or two hot ones a turn (6 and 5
+    # turns, with that before the batch), a batch of 8.
     record = make.timing("time-fp32", 4.0, 2.0)
-    assert launches.launches_s(record, None) == pytest.approx(1e-3 * (12 * 4 + 12 * 2 + 3 * 4 + 9 * 4 + 8 * 2))
+    assert launches.launches_s(record, None) == pytest.approx(
+        1e-3 * (12 * 4 + 12 * 2 + 3 * 4 + (11 + 6 + 8) * 4 + (11 + 10 + 8) * 2)
+    )
 
 
-def test_slow_launches_have_fewer_pilots_and_none_discarded() -> None:
-    record = make.timing("time-fp32", 100.0, 100.0)
-    assert launches.launches_s(record, None) == pytest.approx(1e-3 * 100 * (12 + 12 + 3 + 2 + 2))
+def test_slow_launches_have_a_short_warm_up_and_none_to_get_hot() -> None:
+    record = make.timing("time-fp32", 200.0, 200.0)
+    assert launches.launches_s(record, None) == pytest.approx(1e-3 * 200 * (12 + 12 + 3 + 2 + 2 + 8 + 8))
 
 
 def test_launches_of_gate_and_memory_come_from_the_candidates_times() -> None:
@@ -65,11 +68,11 @@ def test_parts_of_a_stage_add_up(tmp_path: Path) -> None:
     found = {hold.stage: hold for hold in launches.holds(run_records.load([tmp_path]))}
     assert set(found) == set(launches.GPU_STAGES)
     assert all((one.wait_s, one.hold_s, one.cpu_part_s) == (3.0, 2.0, 5.0) for one in found.values())
-    assert found["time-fp32"].beyond_s == pytest.approx(2.0 - 0.136)
+    assert found["time-fp32"].beyond_s == pytest.approx(2.0 - 0.242)
     ramped = make.timing("time-fp32", 4.0, 2.0, device_hold_s=2.0, duration_s=9.0).model_copy(update={"ramp_s": 0.5})
     candidate(tmp_path, KEY, **{"time-fp32": ramped})
     [again] = [hold for hold in launches.holds(run_records.load([tmp_path])) if hold.stage == "time-fp32"]
-    assert again.beyond_without_ramp_s == pytest.approx(1.5 - 0.136)
+    assert again.beyond_without_ramp_s == pytest.approx(1.5 - 0.242)
     said = holds.text(holds.summarize(run_records.load([tmp_path]), cores=16))
     assert "at most 1.5 s: hidden-gate not met, time-fp32 met, time-tf32 not met, memory not met" in said
 

@@ -1,0 +1,212 @@
+"""How many rounds there are, what is dropped, when there is no time, and what follows from the judge's batches."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from kbverified.devices.nvml import Nvml
+from kbverified.judge import rounds
+from kbverified.judge.bound import Batch, Bound, batch_size
+from kbverified.judge.party import FAILURES, _known_verdict
+from kbverified.judge.rounds import Trace, planned_rounds, round_of, why_unstable
+from kbverified.protocol import TIMING_ROUNDS_MAX, TIMING_TOTAL_BUDGET_S
+from kbverified.records import DeviceReading, Round
+
+
+def reading(reasons):
+    return DeviceReading(sm_clock_mhz=1980, temperature_c=50, power_w=600.0, throttle_reasons=reasons)
+
+
+def made(ratios, dropped=()):
+    return [
+        Round(first="baseline", baseline_ms=(ratio,), candidate_ms=(1.0,), dropped=index in dropped)
+        for index, ratio in enumerate(ratios)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("excess", "round_s", "budget_s", "expected"),
+    [
+        (0.5, 0.1, 100.0, 10),  # the pilot is enough
+        (1.0, 0.1, 100.0, 10),
+        (2.0, 0.1, 100.0, 40),  # half the width takes four times the rounds
+        (2.0, 0.1, 3.0, 30),  # as far as the budget goes
+        (2.0, 1.0, 3.0, 10),  # but never fewer than the pilot
+        (1e9, 1e-4, 100.0, TIMING_ROUNDS_MAX),
+        (None, 0.1, 3.0, 30),
+    ],
+)
+def test_the_pilots_spread_and_the_budget_decide_the_number(excess, round_s, budget_s, expected):
+    assert planned_rounds(excess, 10, round_s, budget_s) == expected
+
+
+def test_only_kernels_that_would_take_too_long_get_fewer_than_ten_rounds():
+    ten_ms = 1e2 * TIMING_TOTAL_BUDGET_S
+    assert rounds.least_rounds(ten_ms * 0.99) == 10
+    assert rounds.least_rounds(ten_ms * 1.01) == 6
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "dropped"),
+    [
+        (0x0, 0x0, False),
+        (0x1, 0x4, False),  # idle; the software power cap
+        (0x8, 0x0, True),  # hardware slowdown
+        (0x0, 0x20, True),  # software thermal
+        (0x4, 0x44, True),  # hardware thermal beside a power cap
+        (0x80, None, True),  # power brake
+        (None, None, False),
+    ],
+)
+def test_heat_and_hardware_drop_a_round_and_the_power_cap_does_not(baseline, candidate, dropped):
+    found = round_of("baseline", ([1.0], reading(baseline)), ([2.0], reading(candidate)))
+    assert found.dropped is dropped
+    assert (found.baseline_reading.throttle_reasons, found.candidate_ms) == (baseline, (2.0,))
+
+
+def test_a_round_that_nothing_read_is_kept():
+    assert round_of("candidate", ([1.0], None), ([2.0], None)).dropped is False
+
+
+def test_unstable_is_what_scatters_or_was_throttled():
+    steady = [1.0 + 0.001 * (index % 3) for index in range(12)]
+    wild = [1.0 + 0.1 * (index % 3) for index in range(12)]
+    assert why_unstable(made(steady), "cuda") is None
+    assert "is known to" in why_unstable(made(wild), "cuda")
+    assert why_unstable(made(wild), "cpu") is None
+    assert why_unstable(made(steady, dropped=range(6)), "cuda") is None
+    assert "5 of 12 rounds are left" in why_unstable(made(steady, dropped=range(7)), "cuda")
+    # What was dropped does not scatter any more.
+    assert why_unstable(made([*steady, 3.0, 3.0], dropped=(12, 13)), "cuda") is None
+
+
+def test_the_claim_is_the_median_of_what_was_kept():
+    trace = Trace()
+    trace.rounds = [round_of("baseline", ([4.0], None), ([t], reading(r))) for t, r in ((1.0, 0), (2.0, 0), (9.0, 8))]
+    assert trace.candidate_ms() == 1.5
+    assert trace.baseline_ms() == 4.0
+
+
+# --- the bound ----------------------------------------------------------------------------------------------
+
+
+def bound(claim_ms, walls_ms, *, base_wall_ms=20.0, base_launches_ms=8.0, baseline_ms=1.0, count=8):
+    found = Bound("cuda", baseline_ms, claim_ms)
+    for wall in walls_ms:
+        found.base.append(Batch(base_wall_ms, base_launches_ms, count))
+        found.candidate.append(Batch(wall, 1e-3, count))
+    return found
+
+
+def test_the_bound_is_the_wall_less_what_the_baseline_shows_to_be_overhead():
+    # The baseline: 20 ms for eight launches of 1 ms, so 1.5 ms of overhead each. The candidate: 28 / 8 - 1.5 = 2.
+    found = bound(2.0, [28.0])
+    assert found.t_judge_ms() == pytest.approx(2.0)
+    assert (found.outcome(), found.settled()) == ("agreed", True)
+    record = found.record()
+    assert (record.k, record.batches, record.drift) == (8, 1, 1.0)
+    assert record.undetected_gain_at_most == pytest.approx(28 / 8 / 2.0)
+
+
+@pytest.mark.parametrize(("claim_ms", "outcome"), [(1.91, "agreed"), (1.89, "disputed"), (1e-6, "disputed")])
+def test_a_claim_may_be_five_percent_below(claim_ms, outcome):
+    found = bound(claim_ms, [28.0])
+    assert found.outcome() == outcome
+
+
+def test_the_smallest_wall_counts_and_a_dispute_takes_five():
+    unlucky = bound(2.0, [40.0])
+    assert (unlucky.outcome(), unlucky.settled()) == ("disputed", False)
+    assert bound(2.0, [40.0, 28.0]).outcome() == "agreed"
+    assert bound(1.0, [28.0] * 4).settled() is False
+    assert bound(1.0, [28.0] * 5).settled() is True
+
+
+def test_what_disturbs_a_baselines_batch_does_not_let_a_claim_pass():
+    # Without the second batch the overhead looks like 3.5 ms and nothing is left of the candidate's launch.
+    found = bound(0.01, [28.0])
+    found.base[0] = Batch(36.0, 8.0, 8)
+    assert (found.t_judge_ms(), found.outcome(), found.settled()) == (0.0, "not_enforced", False)
+    found.base.append(Batch(20.0, 8.0, 8))
+    found.candidate.append(Batch(29.0, 1e-3, 8))
+    assert (found.t_judge_ms(), found.outcome()) == (pytest.approx(2.0), "disputed")
+
+
+def test_short_launches_are_bounded_and_not_disputed():
+    found = bound(0.01, [14.0])  # 14 / 8 - 1.5 = 0.25 ms
+    assert (found.outcome(), found.settled()) == ("not_enforced", False)
+    assert bound(0.01, [14.0] * 3).settled() is True
+    assert found.record().undetected_gain_at_most == pytest.approx(175)
+
+
+def test_a_baseline_that_is_slower_in_its_batch_excuses_the_candidate_as_far():
+    assert bound(1.75, [28.0], baseline_ms=0.9).outcome() == "agreed"  # 1.75 * 1.11 against 1.9
+    assert bound(1.75, [28.0], baseline_ms=1.0).outcome() == "disputed"
+    assert bound(1.0, [28.0], baseline_ms=0.1).outcome() == "disputed"  # 1.15 at most
+
+
+def test_a_batch_is_as_large_as_memory_and_time_allow():
+    trace = Trace()
+    trace.serve_ms, trace.compare_ms = [1.0], [2.0]
+
+    def size(free_bytes, launches_ms):
+        device = SimpleNamespace(release_cached=lambda: None, free_bytes=lambda: free_bytes)
+        exchange = SimpleNamespace(in_bytes=600, out_bytes=400)
+        return batch_size(SimpleNamespace(job=SimpleNamespace(device=device), exchange=exchange), trace, launches_ms)
+
+    assert size(10**9, 1.0) == 32
+    assert size(10**9, 26.0) == 10  # 300 ms / (26 + 2 * 1 + 2)
+    assert size(10**9, 1e6) == 1
+    assert size(10**5, 1.0) == 10  # 0.4 * 100,000 bytes / (4 * 1000)
+    assert size(0, 1.0) == 1
+
+
+def test_nobody_accuses_himself_of_what_only_a_judge_can_say():
+    assert {"time_disputed", "unstable", "pass"}.isdisjoint(FAILURES)
+    assert _known_verdict("unstable") == _known_verdict("time_disputed") == "protocol_violation"
+    assert _known_verdict("runtime_error") == "runtime_error"
+
+
+# --- NVML ---------------------------------------------------------------------------------------------------
+
+
+class FakeNvml:
+    """As much of pynvml as is asked, with one question that this GPU does not answer."""
+
+    NVML_CLOCK_SM, NVML_TEMPERATURE_GPU = 1, 0
+
+    class NVMLError(Exception):
+        pass
+
+    def __getattr__(self, name):
+        answers = {
+            "nvmlInit": None,
+            "nvmlDeviceGetHandleByUUID": "handle",
+            "nvmlDeviceGetMaxClockInfo": 1980,
+            "nvmlDeviceGetClockInfo": 1755,
+            "nvmlDeviceGetPowerUsage": 693500,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": 4,
+        }
+
+        def answer(*_):
+            if name == "nvmlDeviceGetTemperature":
+                raise self.NVMLError
+            return answers[name]
+
+        return answer
+
+
+def test_a_reading_has_units_and_null_for_what_is_not_answered(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    nvml = Nvml("GPU-1")
+    assert nvml.max_sm_clock_mhz == 1980
+    assert nvml.reading() == DeviceReading(sm_clock_mhz=1755, temperature_c=None, power_w=693.5, throttle_reasons=4)
+
+
+def test_without_nvml_there_is_no_reading(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # importing it raises
+    nvml = Nvml("GPU-1")
+    assert (nvml.reading(), nvml.sm_clock_mhz(), nvml.max_sm_clock_mhz) == (None, None, 0)
