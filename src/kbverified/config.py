@@ -151,6 +151,15 @@ class Settings(Section):
             )
         return arm
 
+    def aggregation(self) -> dict[str, Any]:
+        """What interprets records, as ``AggregationSettings`` takes it. The rest is about stages."""
+        return {
+            "tau": self.tau.model_dump(),
+            "allow_mixed": self.allow_mixed_environments,
+            "baselines": self.baselines,
+            "headline_arm": self.headline_arm,
+        }
+
 
 def read_settings(config: Mapping[str, Any], files: Sequence[str] = ()) -> Settings:
     """Validate a configuration that was merged from files (later ones win) and perhaps a command line.

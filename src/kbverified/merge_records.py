@@ -131,12 +131,7 @@ def recompute_tables(root: Path, config: Path) -> Path:
     candidates, problems = records_under(root)
     measured = [n for n, s in BASELINE_STAGES.items() if any(key.record_path(s, root).exists() for key in candidates)]
     settings = aggregation.AggregationSettings.model_validate(
-        {
-            "tau": chosen.tau.model_dump(),
-            "allow_mixed": chosen.allow_mixed_environments,
-            "headline_arm": chosen.headline_arm,
-            "baselines": sorted({*chosen.baselines, *measured}),
-        }
+        chosen.aggregation() | {"baselines": sorted({*chosen.baselines, *measured})}
     )
     tables = {}
     for generator in sorted({key.generator for key in candidates}):

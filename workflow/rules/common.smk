@@ -50,12 +50,7 @@ SPECS = {row.generator: row for row in ROWS}
 # Named by path and not by reference, which takes a quadratic time: docs/decisions/0011-planning-at-scale.md.
 LEADERBOARD = [f"results/leaderboard.{ending}" for ending in ("json", "csv", "md")]
 # What aggregation is told; everything else in the configuration is about stages.
-AGGREGATION = {
-    "tau": SETTINGS.tau.model_dump(),
-    "allow_mixed": SETTINGS.allow_mixed_environments,
-    "baselines": SETTINGS.baselines,
-    "headline_arm": SETTINGS.headline_arm,
-}
+AGGREGATION = SETTINGS.aggregation()
 
 if workflow.is_main_process:
     run_lock.hold(Path(".snakemake"))
