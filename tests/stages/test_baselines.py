@@ -38,6 +38,15 @@ def get_init_inputs():
 HONEST = PROBLEM.split("def get_inputs")[0].replace("class Model(", "class ModelNew(")
 
 
+LOOK = """
+import os
+try:
+    print("caches", os.listdir({folder!r}))
+except OSError:
+    print("no caches in sight")
+"""
+
+
 def timed(place: Place, stage: str, item, *options: str, **environment: str) -> dict:
     done = place.stage(stage, item, *options, **environment)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -58,14 +67,16 @@ def test_ieee_on_a_bundled_problem(bench):
 def test_a_compiled_baseline_is_made_once_and_agrees_with_the_eager_one(bench, tmp_path):
     place = Place(bench, tmp_path, PROBLEM)
     place.make_audit()
-    first, second = place.item(HONEST), place.item(HONEST + "\n# another\n", 1)
     root = tmp_path / "build"
+    look = LOOK.format(folder=str(root / "baselines"))
+    first, second = place.item(HONEST + look), place.item(HONEST + "\n# another\n", 1)
     options = ("--build-root", str(root))
     for item in (first, second):
         assert place.gate(item, *options)["verdict"] == "pass"
     found = timed(place, "time-compile", first, *options)
     assert (found["status"], found["verdict"]) == ("ok", "pass"), found
     assert found["provenance"]["mode"] == "tf32"
+    assert "no caches in sight" in found["output_tail"] or found["provenance"]["sandbox"] == "none"
     compiled = found["compiled_baseline"]
     assert {name: compiled[name] for name in COMPILED_BASELINE_OPTIONS} == COMPILED_BASELINE_OPTIONS
     assert (compiled["graphs"], compiled["graph_breaks"]) == (1, 0)
@@ -109,3 +120,19 @@ def test_a_baseline_that_does_not_exist_is_skipped_with_its_reason_and_tried_onc
     assert note.name in found["reason"]
     assert timed(place, "time-compile", item, *options, **environment)["reason"] == found["reason"]
     assert note.stat().st_mtime_ns == before
+
+
+def test_both_sides_run_in_bf16(bench, tmp_path):
+    # The baseline, which has the inputs of the very same draw, asserts that its weights have their dtype.
+    place = Place(bench, tmp_path, PROBLEM)
+    place.make_audit()
+    both = "assert x.dtype == self.linear.weight.dtype == torch.bfloat16"
+    item = place.item(HONEST.replace("assert x.dtype == self.linear.weight.dtype", both))
+    gate = place.gate(item, "--dtype", "bf16")
+    assert gate["verdict"] == "pass", gate
+    found = {stage: timed(place, stage, item, "--dtype", "bf16") for stage in ("time-fp32", "time-ieee", "memory")}
+    assert found["time-fp32"]["verdict"] == found["memory"]["verdict"] == "pass", found
+    assert found["time-fp32"]["timed_critical_tolerance"] <= 1e-2
+    assert found["time-ieee"]["reason"].startswith("the modes have no effect on bf16")
+    assert (found["memory"]["input_bytes"], found["memory"]["output_bytes"]) == (2 * 64 * 64, 2 * 64 * 64)
+    assert place.gate(item)["verdict"] == "runtime_error"  # in fp32 the same candidate objects: it really looks
