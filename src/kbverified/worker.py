@@ -89,7 +89,7 @@ class Bootstrap:
     def do_construct(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Load the source and construct the model before a device is held for it."""
         if message.get("compile"):
-            importlib.import_module("torch._inductor.compile_fx")  # seconds, which a first launch would take
+            _warm_compiler()
         self.constructed = self._construct(message)
         return {"ok": True}
 
@@ -146,6 +146,8 @@ class Bootstrap:
 
         inductor.fallback_random = options["fallback_random"]
         inductor.compile_threads = options["threads"]
+        if hasattr(inductor, "cpp_cache_precompile_headers"):
+            inductor.cpp_cache_precompile_headers = False  # they lie outside its caches: every worker would make them
         self.model = torch.compile(self.model, backend=options["backend"], dynamic=options["dynamic"])
         self.compiles = True
 
@@ -349,6 +351,20 @@ def _place(model: Any, device: Any, dtype: Any) -> Any:
 def writable(text: str) -> str:
     """The text without lone surrogates: no file could hold them, and the judge takes no message that has one."""
     return text.encode("utf-8", "replace").decode()
+
+
+def _warm_compiler() -> None:
+    """Import torch.compile's parts and go once through its front end, which a first launch would take seconds for.
+
+    On the CPU and without a back end: no device is touched, nothing is cached, and no trace is left.
+    """
+    import torch
+    from torch._dynamo.utils import counters
+
+    importlib.import_module("torch._inductor.compile_fx")
+    torch.compile(torch.nn.Tanh(), backend="aot_eager")(torch.zeros(2))
+    torch._dynamo.reset()
+    counters.clear()
 
 
 def _compiled_graphs() -> dict[str, int]:
