@@ -112,8 +112,8 @@ TIMING_BOUND_ENFORCED_ABOVE_MS = {"cuda": 0.3, "cpu": 5.0}
 TIMING_BATCHES_MIN = 3
 TIMING_BATCHES_MAX = 5
 # Where the trusted baseline runs slower in its batch than in its rounds, the candidate may too, up to this: the two
-# speeds of an H200's TF32 matmul lie 1.14 apart.
-TIMING_BOUND_DRIFT_MAX = 1.15
+# speeds of an H200's TF32 matmul lie 1.14 apart. On a busy CPU a batch's mean was seen at 3 to 6 times a median.
+TIMING_BOUND_DRIFT_MAX = {"cuda": 1.15, "cpu": 5.0}
 # An output of a timed launch is compared with the reference, loosely, since TF32 may be on: relative rms error.
 # TF32 keeps 10 mantissa bits, so an honest answer lies orders of magnitude below this.
 TIMED_OUTPUT_RMS_LIMIT = 0.05

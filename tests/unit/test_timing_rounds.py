@@ -125,6 +125,11 @@ def test_the_smallest_wall_counts_and_a_dispute_takes_five():
     assert bound(1.0, [28.0] * 5).settled() is True
 
 
+def test_a_dispute_does_not_keep_the_device_for_ever():
+    assert bound(1.0, [28.0] * 2).settled() is False
+    assert bound(1.0, [2900.0] * 2, base_wall_ms=200.0).settled() is True
+
+
 def test_what_disturbs_a_baselines_batch_does_not_let_a_claim_pass():
     # Without the second batch the overhead looks like 3.5 ms and nothing is left of the candidate's launch.
     found = bound(0.01, [28.0])
