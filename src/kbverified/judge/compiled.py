@@ -256,11 +256,13 @@ def main(words: list[str]) -> int:
     """The filling process: problem, audit record, folder and settings. Returns an exit code of ``exit_codes``."""
     from kbverified import lease
     from kbverified.exit_codes import EXIT_INFRASTRUCTURE
+    from kbverified.sandbox import linux
 
     problem, audit_path, folder = map(Path, words[:3])
     values = json.loads(words[3])
     settings = StageSettings(**{**values, "build_root": Path(values["build_root"])})
     os.umask(0o022)
+    linux.die_with_parent()  # it has the lock: another that asks would fill the same folder
     lease.leave_driver_untouched()
     try:
         note = fill(problem, records.read(audit_path, ProblemRecord), settings, folder)
