@@ -24,7 +24,7 @@ from kbverified.candidate_records import (
     read_problem,
 )
 from kbverified.kernel_table import MEMORY_FIELDS, column_name, write_parquet
-from kbverified.keys import STAGES, CandidateKey, ProblemKey
+from kbverified.keys import BASELINE_STAGES, EVERY_STAGE, TIME_STAGES, CandidateKey, ProblemKey, stages_with
 from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord
 from kbverified.roofline.columns import roofline_columns, withhold
 
@@ -48,7 +48,9 @@ class AggregationSettings(BaseModel):
     """Tolerance per dtype: a critical tolerance of at most this passes."""
     allow_mixed: bool = False
     """Let records of different devices, drivers, torch, CUDA, protocols or gate modes into one table."""
-    headline_arm: Literal["naive", "published", "matched"] = "matched"
+    baselines: tuple[Literal["ieee", "compile"], ...] = ()
+    """Optional baselines whose records are read, and whose arms are shown."""
+    headline_arm: metrics.Arm = "matched"
     headline_test: Literal["standard", "hidden"] = "hidden"
     fast_p: tuple[float, ...] = protocol.FAST_P
     review_above: float = Field(default=10.0, gt=1)
@@ -66,7 +68,7 @@ def candidate_row(root: Path, key: CandidateKey, settings: AggregationSettings) 
     Raises RecordError for a corrupt, stale or contradictory record, naming file, field and value, and
     MixedEnvironments where its records come from different ones.
     """
-    found = read_candidate(root, key, read_problem(root, key.problem_key))
+    found = read_candidate(root, key, read_problem(root, key.problem_key), settings.baselines)
     if not settings.allow_mixed:
         environments = Environments()
         environments.add(found)
@@ -201,18 +203,22 @@ def _timings(found: CandidateRecords, settings: AggregationSettings) -> Part:
     columns: dict[str, Any] = {}
     reasons: dict[str, str | None] = {}
     timings = {}
-    for stage in kernel_table.TIME_STAGES:
-        timing = arms.read_timing(stage, _time(found, stage), settings, found.path(stage))
+    asked_for = stages_with(settings.baselines)
+    for stage in TIME_STAGES:
+        if stage in asked_for:
+            timing = arms.read_timing(stage, _time(found, stage), settings, found.path(stage))
+        else:
+            timing = arms.Timing(stage, None, f"{stage} not asked for: baselines does not name it")
         columns |= arms.timing_columns(timing, settings)
         reasons[column_name(stage)] = timing.why_null or arms.why_no_interval(timing, settings)
         timings[stage] = timing
     devices = [t.record.provenance.device for t in timings.values() if t.record is not None]
     kind = next((device.kind for device in devices if device is not None), None)
-    arm, why = arms.arm_columns(timings["time-fp32"], timings["time-tf32"], _dtype(found), kind, settings)
+    arm, why = arms.arm_columns(timings, _dtype(found), kind, settings)
     flags, why_flags = arms.flag_columns(
-        {"hidden-gate": _gate(found), **{stage: _time(found, stage) for stage in kernel_table.TIME_STAGES}}
+        {"hidden-gate": _gate(found), **{stage: _time(found, stage) for stage in TIME_STAGES if stage in asked_for}}
     )
-    times = {stage: _time(found, stage) for stage in kernel_table.TIME_STAGES}
+    times = {stage: _time(found, stage) if stage in asked_for else None for stage in TIME_STAGES}
     roof, why_roof = roofline_columns(found.root, found.problem, times, columns, reasons)
     columns, reasons = {**columns, **arm, **flags, **roof}, {**reasons, **why, **why_roof, "flags": why_flags}
     withhold(columns, reasons, kind)
@@ -241,13 +247,13 @@ def _environment(found: CandidateRecords, settings: AggregationSettings) -> Part
     present = {stage: provenance for stage, _, provenance in found.present()}
     columns: dict[str, Any] = {
         f"protocol_digest_{column_name(stage)}": present[stage].protocol_digest if stage in present else None
-        for stage in kernel_table.DIGEST_STAGES
+        for stage in (*kernel_table.DIGEST_STAGES, *BASELINE_STAGES.values())
     }
     missing = [stage for stage in kernel_table.DIGEST_STAGES if stage not in present]
     reasons: dict[str, str | None] = {"protocol": f"no record of {', '.join(missing)}" if missing else None}
-    stages = ("time-fp32", "time-tf32", "memory", "hidden-gate")
+    stages = (*TIME_STAGES, "memory", "hidden-gate")
     on_device = [present[s] for s in stages if s in present and present[s].device is not None]
-    any_stage = [present[s] for s in STAGES if s in present]
+    any_stage = [present[s] for s in EVERY_STAGE if s in present]
     columns["package_version"] = any_stage[0].package_version if any_stage else None
     columns["gate_mode"] = present["hidden-gate"].mode if "hidden-gate" in present else None
     if not on_device or on_device[0].device is None:
@@ -291,7 +297,7 @@ def aggregate_generator(
     for key in ordered:
         if key.problem_key not in problems:
             problems[key.problem_key] = read_problem(root, key.problem_key)
-        found = read_candidate(root, key, problems[key.problem_key])
+        found = read_candidate(root, key, problems[key.problem_key], settings.baselines)
         environments.add(found)
         rows.append(row_of(found, settings))
     if not settings.allow_mixed:

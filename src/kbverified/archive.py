@@ -19,7 +19,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from kbverified.keys import NAME_PATTERN, PROBLEM_PATTERN, SAMPLE_PATTERN, STAGES, CandidateKey, ProblemKey
+from kbverified.keys import EVERY_STAGE, NAME_PATTERN, PROBLEM_PATTERN, SAMPLE_PATTERN, CandidateKey, ProblemKey
 from kbverified.records import STAGE_MODELS, Ceilings, Generation, ProblemRecord, Record, RecordError
 
 ARCHIVE_LIMIT_BYTES = 16 << 20
@@ -41,7 +41,7 @@ _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("ceilings", re.compile(r"results/ceilings/(?:cuda|cpu)\.json")),
     (
         "record",
-        re.compile(rf"results/(?P<stage>{'|'.join(STAGES)})/{_CANDIDATE}/(?P<sample>{SAMPLE_PATTERN})\.json"),
+        re.compile(rf"results/(?P<stage>{'|'.join(EVERY_STAGE)})/{_CANDIDATE}/(?P<sample>{SAMPLE_PATTERN})\.json"),
     ),
     ("generation", re.compile(rf"generations/{_CANDIDATE}/(?P<sample>{SAMPLE_PATTERN})\.json")),
     ("report", re.compile(r"report\.json")),

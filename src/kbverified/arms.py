@@ -1,4 +1,4 @@
-"""From one candidate's two timing records to medians, intervals and the speedup of each arm.
+"""From one candidate's timing records to medians, intervals and the speedup of each arm.
 
 A speedup is the robust centre of the rounds' ratios, not a ratio of two times (round_statistics.py). Rounds that the
 judge dropped count for nothing. What cannot be said is None with a reason.
@@ -13,13 +13,21 @@ from typing import Any, Protocol
 
 from kbverified import protocol, round_statistics, statistics
 from kbverified.kernel_table import column_name
-from kbverified.metrics import ARMS, Arm
+from kbverified.keys import BASELINE_STAGES
+from kbverified.metrics import EVERY_ARM, OPTIONAL_ARMS, Arm
 from kbverified.records import FlagState, GateRecord, RecordError, TimeRecord
 from kbverified.round_statistics import Estimated, Interval, Rounds
 from kbverified.verdicts import why_missing
 
 # What each precision mode sets (protocol.md): matmul TF32, cuDNN TF32.
 MODE_FLAGS = {"ieee": (False, False), "default": (False, True), "tf32": (True, True)}
+# The mode in which each timing stage runs both of its sides; under another, its times have no arm's name.
+STAGE_MODES = {
+    "time-fp32": "default",
+    "time-tf32": "tf32",
+    "time-ieee": "ieee",
+    "time-compile": protocol.COMPILED_BASELINE_MODE,
+}
 PRECISION_FLAGS = ("matmul_tf32", "cudnn_tf32", "matmul_precision", "default_dtype")
 
 
@@ -74,7 +82,7 @@ def timing_columns(timing: Timing, settings: Settings) -> dict[str, Any]:
     columns: dict[str, Any] = {
         f"{prefix}_verdict": record.verdict,
         f"{prefix}_mode": record.provenance.mode,
-        f"{prefix}_baseline_name": f"reference({record.provenance.mode})" if record.provenance.mode else None,
+        f"{prefix}_baseline_name": baseline_name(record),
         f"{prefix}_baseline_disturbed": record.baseline_disturbed,
         f"{prefix}_interleaved": record.interleaved,
         f"{prefix}_rounds_dropped": record.rounds_dropped,
@@ -85,6 +93,11 @@ def timing_columns(timing: Timing, settings: Settings) -> dict[str, Any]:
         columns[f"{prefix}_bound_outcome"] = record.judge_bound.outcome
         columns[f"{prefix}_bound_ms"] = record.judge_bound.t_judge_ms
         columns[f"{prefix}_undetected_gain_at_most"] = record.judge_bound.undetected_gain_at_most
+    if (compiled := record.compiled_baseline) is not None:
+        columns[f"{prefix}_compile_s"] = compiled.compile_s
+        columns[f"{prefix}_graphs"] = compiled.graphs
+        columns[f"{prefix}_graph_breaks"] = compiled.graph_breaks
+        columns[f"{prefix}_answer_tolerance"] = compiled.critical_tolerance
     if not timing.baseline:
         return columns
     columns[f"{prefix}_rounds"] = len(timing.baseline)
@@ -92,6 +105,12 @@ def timing_columns(timing: Timing, settings: Settings) -> dict[str, Any]:
     for side, rounds in (("baseline", timing.baseline), ("candidate", timing.candidate)):
         columns |= interval_columns(f"{prefix}_{side}_ms", *round_statistics.time_of(rounds, settings.confidence))
     return columns
+
+
+def baseline_name(record: TimeRecord) -> str | None:
+    """What the baseline is and its mode, as ``reference(tf32)``."""
+    what = "compiled reference" if record.compiled_baseline is not None else "reference"
+    return f"{what}({record.provenance.mode})" if record.provenance.mode else None
 
 
 def why_no_interval(timing: Timing, settings: Settings) -> str | None:
@@ -107,9 +126,10 @@ def interval_columns(name: str, value: float | None, interval: Interval | None) 
 
 
 def arm_columns(
-    default: Timing, tf32: Timing, dtype: str | None, kind: str | None, settings: Settings
+    timings: Mapping[str, Timing], dtype: str | None, kind: str | None, settings: Settings
 ) -> tuple[dict[str, Any], dict[str, str | None]]:
-    """Speedup columns of the three arms, and the reasons of what is null in them."""
+    """Speedup columns of every arm, and the reasons of what is null in them; ``timings`` by the names of the stages."""
+    default, tf32 = timings["time-fp32"], timings["time-tf32"]
     columns: dict[str, Any] = {}
     reasons: dict[str, str | None] = {}
     from_default = dtype == "bf16"
@@ -123,7 +143,8 @@ def arm_columns(
         columns["speedup_flags_changed"] = speedups["naive"].value
         why = "the candidate changed precision flags in time-fp32: see speedup_flags_changed"
         speedups["naive"] = Speedup(None, None, why)
-    for arm in ARMS:
+    speedups |= {arm: _optional(arm, timings[BASELINE_STAGES[arm]], settings) for arm in OPTIONAL_ARMS}
+    for arm in EVERY_ARM:
         columns |= interval_columns(f"speedup_{arm}", speedups[arm].value, speedups[arm].interval)
         reasons[f"speedup_{arm}"] = speedups[arm].why_null
     if speedups["matched"].value is not None:
@@ -139,12 +160,19 @@ def arm_columns(
     return columns, reasons
 
 
+def _optional(arm: Arm, timing: Timing, settings: Settings) -> Speedup:
+    """An optional baseline's arm; a candidate that leaves the mode which it is named after has none."""
+    if timing.baseline and precision_changed(timing.record):
+        return Speedup(None, None, f"the candidate changed precision flags in {timing.stage}")
+    return _in_one_record(arm, timing, settings)
+
+
 def _in_one_record(arm: Arm, timing: Timing, settings: Settings) -> Speedup:
-    """Naive and matched: both sides from one record, paired by rounds."""
+    """Both sides from one record, paired by rounds: every arm but the published one."""
     if not timing.baseline or timing.record is None:
         return Speedup(None, None, timing.why_null)
     mode = timing.record.provenance.mode
-    wanted = "default" if timing.stage == "time-fp32" else "tf32"
+    wanted = STAGE_MODES[timing.stage]
     if mode != wanted:
         return Speedup(None, None, f"{timing.stage} ran in mode {mode}; the {arm} arm is defined in {wanted}")
     estimate = round_statistics.paired_ratio(timing.baseline, timing.candidate, settings.confidence)

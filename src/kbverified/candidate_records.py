@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kbverified import protocol, records
-from kbverified.keys import STAGES, CandidateKey, ProblemKey
+from kbverified.keys import EVERY_STAGE, TIME_STAGES, CandidateKey, ProblemKey, stages_with
 from kbverified.records import (
     STAGE_MODELS,
     Generation,
@@ -71,10 +71,15 @@ def load_problems(root: Path, keys: Iterable[ProblemKey]) -> dict[ProblemKey, Pr
     return {key: read_problem(root, key) for key in keys}
 
 
-def read_candidate(root: Path, key: CandidateKey, problem: ProblemRecord | None) -> CandidateRecords:
-    """Read all records of one candidate and check that they are about the same thing. Raises RecordError."""
-    stages: dict[str, StageRecord | None] = {}
-    for stage in STAGES:
+def read_candidate(
+    root: Path, key: CandidateKey, problem: ProblemRecord | None, baselines: Iterable[str] = ()
+) -> CandidateRecords:
+    """Read all records of one candidate and check that they are about the same thing. Raises RecordError.
+
+    Of the optional baselines' records only those of ``baselines`` are read: another's may be older than the candidate.
+    """
+    stages: dict[str, StageRecord | None] = dict.fromkeys(EVERY_STAGE)
+    for stage in stages_with(baselines):
         path = key.record_path(stage, root)
         record = _read_or_none(path, STAGE_MODELS[stage])
         if record is not None and record.stage != stage:
@@ -126,7 +131,7 @@ class Environments:
                 parts = zip(names, provenance.device.environment())
                 self._note("environment", ", ".join(f"{name} {value}" for name, value in parts), path)
             record = found.stages.get(stage)
-            if record is not None and record.status == "ok" and stage in ("hidden-gate", "time-fp32", "time-tf32"):
+            if record is not None and record.status == "ok" and stage in ("hidden-gate", *TIME_STAGES):
                 self._note(f"mode of {stage}", str(provenance.mode), path)
 
     def _note(self, subject: str, value: str, path: Path) -> None:

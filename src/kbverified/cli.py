@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
-from kbverified.keys import STAGES
+from kbverified.keys import EVERY_STAGE
 
 # Commands whose modules bring their own arguments: add_parser(subparsers), run(arguments) -> exit code or None.
 MODULES = {
@@ -34,7 +34,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     stage = subparsers.add_parser("stage", help="run one stage of one candidate and write its record")
-    stage.add_argument("stage", choices=STAGES)
+    stage.add_argument("stage", choices=EVERY_STAGE)
     stage.add_argument("--candidate", type=Path, required=True)
     stage.add_argument("--audit", type=Path, required=True, help="the problem's audit record")
     stage.add_argument("--compiled", type=Path, help="the compile record")

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from kbverified import protocol
-from kbverified.keys import NAME_PATTERN, PROBLEM_PATTERN
+from kbverified.keys import BASELINE_STAGES, NAME_PATTERN, PROBLEM_PATTERN
 
 Device = Literal["auto", "cuda", "cpu"]
 Sandbox = Literal["auto", "full", "user", "none"]
-Arm = Literal["naive", "published", "matched"]
+Arm = Literal["naive", "published", "matched", "ieee", "compile"]
+Baseline = Literal["ieee", "compile"]
 
 
 class ConfigError(ValueError):
@@ -87,10 +88,12 @@ class Timeouts(Section):
     hidden_gate: int = Field(default=300, gt=0, alias="hidden-gate")
     time_fp32: int = Field(default=300, gt=0, alias="time-fp32")
     time_tf32: int = Field(default=300, gt=0, alias="time-tf32")
+    time_ieee: int = Field(default=300, gt=0, alias="time-ieee")
+    time_compile: int = Field(default=300, gt=0, alias="time-compile")
     memory: int = Field(default=120, gt=0)
 
     def of(self, stage: str) -> int:
-        """Seconds for a stage by its name in ``keys.STAGES``, or ``audit-problem``."""
+        """Seconds for a stage by its name in ``keys.EVERY_STAGE``, or ``audit-problem``."""
         return int(getattr(self, stage.replace("-", "_")))
 
 
@@ -126,7 +129,36 @@ class Settings(Section):
     """Fork judges and workers from a warm process instead of importing torch in each. No verdict depends on it."""
     allow_mixed_environments: bool = False
     """Aggregate records of different devices, drivers or torch versions into one table."""
+    baselines: tuple[Baseline, ...] = ()
+    """Optional baselines: each adds a timing stage and an arm of its name."""
     headline_arm: Arm = "matched"
+
+    @field_validator("baselines")
+    @classmethod
+    def _baselines_are_named_once(cls, baselines: tuple[Baseline, ...]) -> tuple[Baseline, ...]:
+        if len(set(baselines)) < len(baselines):
+            raise ValueError("each baseline is named once")
+        return baselines
+
+    @field_validator("headline_arm")
+    @classmethod
+    def _headline_is_measured(cls, arm: Arm, info: ValidationInfo) -> Arm:
+        # Where baselines itself is wrong, it is not among the data, and its own error is enough.
+        if arm in BASELINE_STAGES and arm not in info.data.get("baselines", (arm,)):
+            raise ValueError(
+                f"the {arm} arm needs the baseline of its name: add {arm} to baselines, or choose naive, published or "
+                "matched"
+            )
+        return arm
+
+    def aggregation(self) -> dict[str, Any]:
+        """What interprets records, as ``AggregationSettings`` takes it. The rest is about stages."""
+        return {
+            "tau": self.tau.model_dump(),
+            "allow_mixed": self.allow_mixed_environments,
+            "baselines": self.baselines,
+            "headline_arm": self.headline_arm,
+        }
 
 
 def read_settings(config: Mapping[str, Any], files: Sequence[str] = ()) -> Settings:
@@ -143,13 +175,31 @@ def read_settings(config: Mapping[str, Any], files: Sequence[str] = ()) -> Setti
 
 def load_settings(path: Path) -> Settings:
     """Read one configuration file. Raises ConfigError, FileNotFoundError."""
+    return read_settings(_mapping(path), [str(path)])
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    """A file's content. Raises ConfigError where that is no mapping, FileNotFoundError."""
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: not valid YAML: {error}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: a mapping of keys is needed, this is {type(content).__name__}")
-    return read_settings(content, [str(path)])
+    return content
+
+
+def baselines_of(*paths: Path) -> tuple[str, ...]:
+    """The optional baselines under some configuration files, of which later ones win; no other key is looked at.
+
+    Raises ConfigError, FileNotFoundError.
+    """
+    found: tuple[str, ...] = ()
+    for path in paths:
+        content = _mapping(path)
+        if "baselines" in content:
+            found = read_settings({"baselines": content["baselines"]}, [str(path)]).baselines
+    return found
 
 
 def _explain(item: dict[str, Any], files: Sequence[str]) -> str:

@@ -23,9 +23,10 @@ from typing import Any
 
 from kbverified import archive, run_report
 from kbverified.archive import ArchiveError, place
+from kbverified.config import ConfigError, baselines_of
 from kbverified.deadline import Ended, run_until
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INCOMPLETE
-from kbverified.keys import STAGES, CandidateKey, ProblemKey
+from kbverified.keys import STAGES, CandidateKey, ProblemKey, stages_with
 from kbverified.records import RecordError
 from kbverified.run_state import Restored, restore, state_members
 
@@ -46,11 +47,13 @@ class Plan:
     audits: tuple[ProblemKey, ...]
     """Problems whose audit is asked for by itself."""
     candidates: tuple[CandidateKey, ...]
+    stages: tuple[str, ...] = STAGES
+    """What each candidate goes through: more where the configuration names optional baselines."""
 
     def targets(self) -> list[str]:
         """Record paths that Snakemake is asked for, audits first, each candidate's stages together."""
         paths = [key.record_path() for key in self.audits]
-        paths += [key.record_path(stage) for key in self.candidates for stage in STAGES]
+        paths += [key.record_path(stage) for key in self.candidates for stage in self.stages]
         return [path.as_posix() for path in paths]
 
     def records(self) -> list[str]:
@@ -102,6 +105,7 @@ def plan_shard(
     shard: tuple[int, int],
     audits: bool = True,
     evaluate: bool = True,
+    stages: tuple[str, ...] = STAGES,
 ) -> Plan:
     """Every n-th problem, in the order in which the list names them first, with all of its candidates.
 
@@ -110,7 +114,7 @@ def plan_shard(
     order = list(dict.fromkeys([*problems, *(key.problem_key for key in candidates)]))
     mine = set(order[shard[0] - 1 :: shard[1]])
     chosen = tuple(key for key in candidates if key.problem_key in mine) if evaluate else ()
-    return Plan(tuple(key for key in order if key in mine) if audits else (), chosen)
+    return Plan(tuple(key for key in order if key in mine) if audits else (), chosen, stages)
 
 
 def check_sources(plan: Plan, root: Path) -> None:
@@ -123,6 +127,12 @@ def check_sources(plan: Plan, root: Path) -> None:
             f"{missing[0]} is not there, nor are {len(missing) - 1} others of this shard. Import the problems "
             "(import-problems) and the candidates (import-runs) on this machine first, or mend the list."
         )
+
+
+def stages_of(config: Path, root: Path) -> tuple[str, ...]:
+    """The stages under a configuration, as Snakemake merges it with the tree's own. Raises ConfigError."""
+    own = root / "config" / "config.yaml"
+    return stages_with(baselines_of(*[path for path in (own, root / config) if path.is_file()]))
 
 
 # --- running ------------------------------------------------------------------------------------------------
@@ -251,7 +261,12 @@ def run(args: argparse.Namespace, root: Path = Path(".")) -> int:
     try:
         shard = parse_shard(args.shard)
         problems, candidates = read_list(args.list)
-        plan = plan_shard(problems, candidates, shard, audits=not args.no_audit, evaluate=not args.audit_only)
+        if not (root / args.config).is_file():
+            raise ListError(f"{args.config} is not there; name a configuration with --config")
+        stages = stages_of(args.config, root)
+        plan = plan_shard(
+            problems, candidates, shard, audits=not args.no_audit, evaluate=not args.audit_only, stages=stages
+        )
         check_sources(plan, root)
         kill_at_s = begin_s + 60 * args.minutes - args.reserve_s
         stop_at_s = kill_at_s - args.grace_s
@@ -259,10 +274,8 @@ def run(args: argparse.Namespace, root: Path = Path(".")) -> int:
             raise ListError(
                 f"{args.minutes} minutes leave no time beside {args.grace_s} s grace, {args.reserve_s} s reserve"
             )
-        if not (root / args.config).is_file():
-            raise ListError(f"{args.config} is not there; name a configuration with --config")
         restored = restore(args.resume, root, set(plan.records())) if args.resume else Restored()
-    except (ListError, ArchiveError, RecordError, FileNotFoundError) as error:
+    except (ListError, ConfigError, ArchiveError, RecordError, FileNotFoundError) as error:
         print(f"device-run: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     label = f"{shard[0]}-of-{shard[1]}"

@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kbverified import protocol
+from kbverified.keys import BASELINE_STAGES, STAGES, TIME_STAGES
+from kbverified.metrics import EVERY_ARM
 from kbverified.records import RecordError, write_bytes
 
 TEXT, NUMBER, WHOLE, TRUTH = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 
-TIME_STAGES = ("time-fp32", "time-tf32")
 MEMORY_FIELDS = ("allocator_peak", "allocator_above", "device_peak", "device_above")
-# Ceilings are measured once per device and are no record of a candidate or its problem.
-DIGEST_STAGES = tuple(stage for stage in protocol.STAGE_CONSTANTS if stage != "ceilings")
+DIGEST_STAGES = ("audit-problem", *STAGES)
 
 Columns = dict[str, pa.DataType]
 
@@ -81,6 +81,19 @@ CEILINGS: Columns = {
 }
 
 
+def _baseline(stage: str) -> Columns:
+    """An optional baseline's stage: its protocol is part of its own group, for most runs have no such record."""
+    t = column_name(stage)
+    compiler: Columns = {
+        f"{t}_compile_s": NUMBER,
+        f"{t}_graphs": WHOLE,
+        f"{t}_graph_breaks": WHOLE,
+        f"{t}_answer_tolerance": NUMBER,
+    }
+    only = compiler if stage == BASELINE_STAGES["compile"] else {}
+    return {**_timing(stage), **only, f"protocol_digest_{t}": TEXT}
+
+
 def _memory() -> Columns:
     columns: Columns = {f"memory_ratio_{field}": NUMBER for field in MEMORY_FIELDS}
     for side in ("baseline", "candidate"):
@@ -112,8 +125,9 @@ GROUPS: dict[str, Columns] = {
     "verdict_hidden": {"verdict_hidden": TEXT},
     "critical_tolerance": {f"critical_tolerance_{name}": NUMBER for name in protocol.DISTRIBUTIONS},
     "weights": {"weights_match": TRUTH},
-    **{column_name(stage): _timing(stage) for stage in TIME_STAGES},
-    **{f"speedup_{arm}": _interval(f"speedup_{arm}") for arm in ("naive", "published", "matched")},
+    **{column_name(stage): _timing(stage) for stage in TIME_STAGES if stage in STAGES},
+    **{column_name(stage): _baseline(stage) for stage in BASELINE_STAGES.values()},
+    **{f"speedup_{arm}": _interval(f"speedup_{arm}") for arm in EVERY_ARM},
     "ceilings": CEILINGS,
     **{f"roofline_{column_name(stage)}": _roofline(stage) for stage in TIME_STAGES},
     "memory": _memory(),
@@ -138,8 +152,7 @@ REMARKS: Columns = {
     "verdict_detail": TEXT,
     "failed_standard": TEXT,
     "failed_hidden": TEXT,
-    "time_fp32_verdict": TEXT,
-    "time_tf32_verdict": TEXT,
+    **{f"{column_name(stage)}_verdict": TEXT for stage in TIME_STAGES},
     "memory_verdict": TEXT,
     "speedup_flags_changed": NUMBER,
     "matched_from": TEXT,

@@ -6,6 +6,7 @@ Everything the workflow writes for one candidate repeats the same tail ``{genera
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,19 @@ PROBLEM_PATTERN = r"level[0-9]+_[0-9]+"
 SAMPLE_PATTERN = r"[0-9]+"
 
 STAGES = ("compile", "hidden-gate", "time-fp32", "time-tf32", "memory")
-"""The per-candidate stages in their order; also the names of their folders under ``results/``."""
+"""The stages that every candidate has, in their order; also the names of their folders under ``results/``."""
+
+BASELINE_STAGES = {"ieee": "time-ieee", "compile": "time-compile"}
+"""The stage of each optional baseline, which the configuration's ``baselines`` may name."""
+
+TIME_STAGES = ("time-fp32", "time-tf32", *BASELINE_STAGES.values())
+EVERY_STAGE = ("compile", "hidden-gate", *TIME_STAGES, "memory")
+
+
+def stages_with(baselines: Iterable[str]) -> tuple[str, ...]:
+    """The stages of a candidate under these optional baselines, in their order. Raises KeyError for an unknown one."""
+    wanted = {*STAGES, *(BASELINE_STAGES[name] for name in baselines)}
+    return tuple(stage for stage in EVERY_STAGE if stage in wanted)
 
 
 def _check(pattern: str, value: str, what: str) -> str:
@@ -91,9 +104,9 @@ class CandidateKey:
         return root / "generations" / f"{self.tail}.json"
 
     def record_path(self, stage: str, root: Path = Path(".")) -> Path:
-        """Path of the record of one stage of STAGES. Raises ValueError for any other name."""
-        if stage not in STAGES:
-            raise ValueError(f"stage {stage!r} is none of {', '.join(STAGES)}")
+        """Path of the record of one stage of EVERY_STAGE. Raises ValueError for any other name."""
+        if stage not in EVERY_STAGE:
+            raise ValueError(f"stage {stage!r} is none of {', '.join(EVERY_STAGE)}")
         return root / "results" / stage / f"{self.tail}.json"
 
     def __str__(self) -> str:

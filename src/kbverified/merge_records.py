@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from kbverified.archive import ArchiveError, Place, place, read
 from kbverified.exit_codes import EXIT_BAD_INPUT
-from kbverified.keys import CandidateKey, ProblemKey
+from kbverified.keys import BASELINE_STAGES, CandidateKey, ProblemKey
 from kbverified.records import RecordError, write_text
 
 Conflict = Literal["newest", "error"]
@@ -121,18 +121,20 @@ def recompute_tables(root: Path, config: Path) -> Path:
     """Every table anew from all records under root: Parquet per generator, then the leaderboard.
 
     No selection of the configuration applies here, only what interprets records (tau, headline arm, mixed
-    environments). Writes root/results/kernels/ and root/results/leaderboard.*; returns root/results.
+    environments); every optional baseline counts of which there is a record. Writes root/results/kernels/ and
+    root/results/leaderboard.*; returns root/results.
     Raises RecordError, MixedEnvironments, ConfigError (all ValueError) and OSError.
     """
     from kbverified import aggregation, leaderboard
     from kbverified.config import load_settings
 
     chosen = load_settings(config)
-    settings = aggregation.AggregationSettings(
-        tau=chosen.tau.model_dump(), allow_mixed=chosen.allow_mixed_environments, headline_arm=chosen.headline_arm
-    )
     results = root / "results"
     candidates, problems = records_under(root)
+    measured = [n for n, s in BASELINE_STAGES.items() if any(key.record_path(s, root).exists() for key in candidates)]
+    settings = aggregation.AggregationSettings.model_validate(
+        chosen.aggregation() | {"baselines": sorted({*chosen.baselines, *measured})}
+    )
     tables = {}
     for generator in sorted({key.generator for key in candidates}):
         keys = [key for key in candidates if key.generator == generator]

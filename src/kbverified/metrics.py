@@ -11,9 +11,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
-Arm = Literal["naive", "published", "matched"]
+Arm = Literal["naive", "published", "matched", "ieee", "compile"]
 ARMS: tuple[Arm, ...] = ("naive", "published", "matched")
 """(baseline mode / candidate mode): default/default, tf32/default, tf32/tf32."""
+OPTIONAL_ARMS: tuple[Arm, ...] = ("ieee", "compile")
+"""Each from the optional baseline of its name, both sides in one record: ieee/ieee, compiled tf32/tf32."""
+EVERY_ARM: tuple[Arm, ...] = (*ARMS, *OPTIONAL_ARMS)
 
 T = TypeVar("T")
 
@@ -44,11 +47,16 @@ def speedup(
     candidate_default_ms: float | None = None,
     baseline_tf32_ms: float | None = None,
     candidate_tf32_ms: float | None = None,
+    baseline_ieee_ms: float | None = None,
+    candidate_ieee_ms: float | None = None,
+    baseline_compile_ms: float | None = None,
+    candidate_compile_ms: float | None = None,
 ) -> float | None:
-    """Speedup of one arm from the medians of the two timing records; None where a side it needs is missing.
+    """Speedup of one arm from the medians of the timing records; None where a side it needs is missing.
 
     naive = reference(default) / candidate(default), published = reference(tf32) / candidate(default),
-    matched = reference(tf32) / candidate(tf32). Raises ValueError for an unknown arm.
+    matched = reference(tf32) / candidate(tf32), ieee = reference(ieee) / candidate(ieee),
+    compile = compiled reference(tf32) / candidate(tf32). Raises ValueError for an unknown arm.
     """
     if arm == "naive":
         return ratio(baseline_default_ms, candidate_default_ms)
@@ -56,7 +64,11 @@ def speedup(
         return ratio(baseline_tf32_ms, candidate_default_ms)
     if arm == "matched":
         return ratio(baseline_tf32_ms, candidate_tf32_ms)
-    raise ValueError(f"arm {arm!r} is none of {', '.join(ARMS)}")
+    if arm == "ieee":
+        return ratio(baseline_ieee_ms, candidate_ieee_ms)
+    if arm == "compile":
+        return ratio(baseline_compile_ms, candidate_compile_ms)
+    raise ValueError(f"arm {arm!r} is none of {', '.join(EVERY_ARM)}")
 
 
 def geometric_mean(values: Iterable[float | None]) -> float | None:

@@ -150,6 +150,16 @@ TIMING_WORTHLESS_TOLERANCE = 0.1
 # The baseline alone beforehand and the baseline beside the candidate: more than this apart is marked.
 BASELINE_DISTURBED_RATIO = 0.02
 
+# --- optional baselines -------------------------------------------------------------------------------------
+# time-compile: mode of both sides. That of the matched arm, so that the two differ by the compiler alone.
+COMPILED_BASELINE_MODE = "tf32"
+# What differs from torch.compile's defaults. Shapes never change here; and random numbers are to be those of the eager
+# model, for a baseline with others answers another question (dropout, initial states drawn in forward).
+COMPILED_BASELINE_OPTIONS = {"backend": "inductor", "dynamic": False, "fallback_random": True}
+# The compiled baseline against the eager reference in the same mode and dtype, relative rms error: beyond this it
+# gives another answer and is not timed. Fusing rounds less often than eager bf16 does; both lie well below.
+COMPILED_BASELINE_RMS_LIMIT = 0.02
+
 # --- workers ------------------------------------------------------------------------------------------------
 # Output captured from a worker beyond this ends it: verdict output_flood.
 WORKER_OUTPUT_LIMIT_BYTES = 16 << 20
@@ -223,6 +233,7 @@ _TIMING = (
     "TIMED_OUTPUTS_VERIFIED",
     "TIMING_WORTHLESS_TOLERANCE",
 )
+_COMPILED_BASELINE = ("COMPILED_BASELINE_MODE", "COMPILED_BASELINE_RMS_LIMIT", "COMPILED_BASELINE_OPTIONS")
 STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
     "audit-problem": (
         *_INPUTS,
@@ -247,6 +258,8 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
     "hidden-gate": (*_WORKER, *_DEVICE, *_INPUTS, "GATE_TRIALS_PER_DISTRIBUTION"),
     "time-fp32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
     "time-tf32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
+    "time-ieee": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
+    "time-compile": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING, *_COMPILED_BASELINE),
     "memory": (*_WORKER, *_DEVICE, *_INPUTS, "TIMED_OUTPUT_RMS_LIMIT", "TIMING_WORTHLESS_TOLERANCE"),
 }
 """Which constants shape the record of which stage."""

@@ -277,10 +277,32 @@ class Round(Record):
     """Throttled for one of protocol.TIMING_DROP_REASONS: kept here, and no part of any figure."""
 
 
+class CompiledBaseline(Record):
+    """The baseline of time-compile: torch.compile of the reference, and what it was compared with."""
+
+    backend: str
+    dynamic: bool
+    fallback_random: bool
+    """Whether random operators use eager torch's generator: without, dropout would give another answer."""
+    compile_s: float = Field(ge=0)
+    """Its first launch with empty caches, by the judge's clock; this happened once for the problem and environment."""
+    load_s: float = Field(ge=0)
+    """Its first launch in this stage, from the caches."""
+    graphs: int = Field(ge=1)
+    from_caches: int = Field(ge=0)
+    """How many of them this stage found in inductor's caches: fewer than ``graphs`` means that it compiled again."""
+    graph_breaks: int = Field(ge=0)
+    """Where torch.compile fell back to eager torch between graphs."""
+    critical_tolerance: float = Field(ge=0)
+    """Its output against the eager reference's, same mode and dtype, on inputs of this stage."""
+    rms_relative_error: float | None = Field(default=None, ge=0)
+    """None where the reference is zero throughout."""
+
+
 class TimeRecord(StageRecord):
     """Raw repetitions of baseline and candidate under one precision mode. Summaries are derived, also here."""
 
-    stage: Literal["time-fp32", "time-tf32"]
+    stage: Literal["time-fp32", "time-tf32", "time-ieee", "time-compile"]
     rounds: tuple[Round, ...] = ()
     baseline_alone_ms: tuple[float, ...] = ()
     ramp_s: float | None = None
@@ -306,6 +328,8 @@ class TimeRecord(StageRecord):
     budget_s: float | None = None
     """What the rounds were allowed to take, as configured."""
     judge_bound: JudgeBound | None = None
+    compiled_baseline: CompiledBaseline | None = None
+    """Of time-compile; None in the other stages, whose baseline is the eager reference."""
 
 
 class SideMemory(Record):
@@ -332,9 +356,11 @@ STAGE_MODELS: dict[str, type[StageRecord]] = {
     "hidden-gate": GateRecord,
     "time-fp32": TimeRecord,
     "time-tf32": TimeRecord,
+    "time-ieee": TimeRecord,
+    "time-compile": TimeRecord,
     "memory": MemoryRecord,
 }
-"""The record of each stage of keys.STAGES."""
+"""The record of each stage of keys.EVERY_STAGE."""
 
 
 class TensorSpec(Record):

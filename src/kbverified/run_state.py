@@ -136,7 +136,7 @@ def _keep(newest: dict[str, tuple[Place, Record, bytes]], root: Path, result: Re
 
     names = list(audits)
     for key, stages in candidates.items():
-        if set(stages) == set(STAGES) or _built_here(builds.get(key), root):
+        if set(stages) >= set(STAGES) or _built_here(builds.get(key), root):
             names.extend(stages.values())
         else:
             result.left_out["of incomplete candidates, which start again"] += len(stages)

@@ -27,6 +27,8 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "hidden-gate": ("stages", "judge.gate", "judge.stage", "worker", "compilation.directory"),
     "time-fp32": ("stages", "judge.timing", "judge.stage", "worker", "compilation.directory"),
     "time-tf32": ("stages", "judge.timing", "judge.stage", "worker", "compilation.directory"),
+    "time-ieee": ("stages", "judge.timing", "judge.stage", "worker", "compilation.directory"),
+    "time-compile": ("stages", "judge.compiled", "judge.timing", "judge.stage", "worker", "compilation.directory"),
     "memory": ("stages", "judge.memory", "judge.stage", "worker", "compilation.directory"),
     "aggregate": ("aggregation",),
     "leaderboard": ("aggregation", "leaderboard"),

@@ -15,12 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import __version__, lease, protocol, records
-from kbverified.judge.party import DoesNotFit, Settings
+from kbverified.judge.party import NotMeasurable, Settings
 from kbverified.lease import Lease
 from kbverified.records import STAGE_MODELS, CompileRecord, GateRecord, ProblemRecord, Provenance, StageRecord
 from kbverified.sandbox import forked
 
-TIMING_MODE = {"time-fp32": "default", "time-tf32": "tf32"}
+TIMING_MODE = {
+    "time-fp32": "default",
+    "time-tf32": "tf32",
+    "time-ieee": "ieee",
+    "time-compile": protocol.COMPILED_BASELINE_MODE,
+}
 
 
 class Clock:
@@ -71,9 +76,9 @@ def run_stage(
         where: dict[str, Any] = {}
     else:
         try:
-            fields, where = _run(stage, candidate, sha, problem, audit, settings, compiled_path)
+            fields, where = _run(stage, candidate, sha, problem, audit_path, settings, compiled_path)
             fields = {"status": "ok", **fields}
-        except DoesNotFit as error:
+        except NotMeasurable as error:
             fields, where = {"status": "skipped", "reason": str(error)}, {}
     provenance = clock.provenance(stage, file_sha256(problem), candidate_sha256=sha, dtype=settings.dtype, **where)
     record = STAGE_MODELS[stage](stage=stage, provenance=provenance, **fields)
@@ -127,6 +132,8 @@ def _skip_reason(
         return None
     if stage == "time-tf32" and dtype == "bf16":
         return "TF32 has no effect on bf16"
+    if stage == "time-ieee" and dtype == "bf16":
+        return "the modes have no effect on bf16: ieee would be time-fp32 again"
     if gate_path is not None:
         return _gate_reason(records.read(gate_path, GateRecord))
     return None
@@ -154,12 +161,14 @@ def _run(
     candidate: Path,
     sha: str,
     problem: Path,
-    audit: ProblemRecord,
+    audit_path: Path,
     settings: Settings,
     compiled_path: Path | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run a stage; (fields of its record, fields of its provenance)."""
     from kbverified.judge import build
+
+    audit = records.read(audit_path, ProblemRecord)
 
     allowed_cores = stay_off_reserved_cores(settings.device)
     if stage == "compile":
@@ -175,6 +184,10 @@ def _run(
     folder = directories.build_directory(settings.build_root, sha, toolchain.find(settings.arch))
     writable = stage == "hidden-gate"
     job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode, allowed_cores=allowed_cores)
+    if stage == "time-compile":
+        from kbverified.judge import compiled as baselines
+
+        job.compiled = baselines.ready(problem, audit_path, settings)
     compiled = records.read(compiled_path, CompileRecord) if compiled_path is not None else None
     if writable and compiled is not None:
         job.builds_in_gate = compiled.deferred is not None

@@ -11,6 +11,7 @@ exit. A failure of the candidate is a reply with ``failure`` (a verdict) and ``d
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import sys
 import traceback
@@ -46,6 +47,8 @@ class Bootstrap:
         self.model: Any = None
         self.constructed: Any = None
         """A model that waits for a device: the baseline's, whose constructor is trusted and needs none."""
+        self.compiles = False
+        """The model goes through torch.compile."""
         self.hooks: Any = None
         self.builds: list[dict[str, Any]] = []
         self.dtype = "fp32"
@@ -85,6 +88,8 @@ class Bootstrap:
     # --- start ----------------------------------------------------------------------------------------------
     def do_construct(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Load the source and construct the model before a device is held for it."""
+        if message.get("compile"):
+            _warm_compiler()
         self.constructed = self._construct(message)
         return {"ok": True}
 
@@ -138,7 +143,21 @@ class Bootstrap:
         dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
         self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
         self.device.synchronize()
+        if message.get("compile"):
+            self._compile(message["compile"])
         return {"flags": before, "weights": digests, "builds": self.builds}
+
+    def _compile(self, options: dict[str, Any]) -> None:
+        """The baseline of time-compile: the first launch will compile it, or find it in inductor's caches."""
+        import torch
+        import torch._inductor.config as inductor
+
+        inductor.fallback_random = options["fallback_random"]
+        inductor.compile_threads = options["threads"]
+        if hasattr(inductor, "cpp_cache_precompile_headers"):
+            inductor.cpp_cache_precompile_headers = False  # they lie outside its caches: every worker would make them
+        self.model = torch.compile(self.model, backend=options["backend"], dynamic=options["dynamic"])
+        self.compiles = True
 
     def _construct(self, message: dict[str, Any]) -> Any:
         factory, init_inputs = self._factory(message)
@@ -248,7 +267,8 @@ class Bootstrap:
         self._deliver(result)
         del result
         self.device.release_cached()  # what only torch's allocator still holds is the judge's to use
-        return {"ok": True, "builds": self.builds}
+        counts = {"compiled": _compiled_graphs()} if self.compiles else {}
+        return {"ok": True, "builds": self.builds, **counts}
 
     def _finish(self, result: Any) -> Any:
         self.device.synchronize()
@@ -338,6 +358,31 @@ def _place(model: Any, device: Any, dtype: Any) -> Any:
 def writable(text: str) -> str:
     """The text without lone surrogates: no file could hold them, and the judge takes no message that has one."""
     return text.encode("utf-8", "replace").decode()
+
+
+def _warm_compiler() -> None:
+    """Import torch.compile's parts and go once through its front end, which a first launch would take seconds for.
+
+    On the CPU and without a back end: no device is touched, nothing is cached, and no trace is left.
+    """
+    import torch
+    from torch._dynamo.utils import counters
+
+    importlib.import_module("torch._inductor.compile_fx")
+    torch.compile(torch.nn.Tanh(), backend="aot_eager")(torch.zeros(2))
+    torch._dynamo.reset()
+    counters.clear()
+
+
+def _compiled_graphs() -> dict[str, int]:
+    """What torch.compile made of this process's model: graphs, falls back to eager torch, graphs found in a cache."""
+    from torch._dynamo.utils import counters
+
+    return {
+        "graphs": int(counters["stats"]["unique_graphs"]),
+        "graph_breaks": int(sum(counters["graph_break"].values())),
+        "from_caches": int(counters["inductor"]["fxgraph_cache_hit"]),
+    }
 
 
 def _text(error: BaseException) -> str:

@@ -16,6 +16,7 @@ def folders(tmp_path, monkeypatch):
     sealed.mkdir()
     monkeypatch.setenv("KBV_SEALED_CACHE", str(sealed))
     monkeypatch.setenv("TRITON_CACHE_DIR", str(private / "triton"))
+    monkeypatch.setenv("TMPDIR", "/tmp")
     return sealed, private
 
 
@@ -62,3 +63,21 @@ def test_what_cannot_be_copied_ends_nothing(folders):
     os.mkfifo(sealed / "triton" / "pipe")
     jit_caches.unseal()
     assert not (private / "triton").exists()
+
+
+def test_what_others_left_in_a_shared_tmp_is_not_used(folders, tmp_path, monkeypatch):
+    """Without mounts of its own a worker has a scratch folder: its caches lie there, and start from its own gate's."""
+    sealed, scratch = folders[0], tmp_path / "scratch"
+    shared = tmp_path / "tmp"
+    monkeypatch.setattr(jit_caches, "_SHARED", str(shared))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(shared / "kbv-cache" / "triton"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(shared / "kbv-cache" / "inductor"))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    (shared / "kbv-cache" / "inductor").mkdir(parents=True)
+    (shared / "kbv-cache" / "inductor" / "planted").touch()
+    (sealed / "inductor").mkdir()
+    (sealed / "inductor" / "own").touch()
+    jit_caches.unseal()
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(scratch / "kbv-cache" / "inductor")
+    assert os.environ["TRITON_CACHE_DIR"] == str(scratch / "kbv-cache" / "triton")
+    assert os.listdir(scratch / "kbv-cache" / "inductor") == ["own"]

@@ -52,7 +52,7 @@ class Bench:
     def chain(self, item: Item, stages: tuple[str, ...] = STAGES) -> dict[str, Any]:
         """All stages of one candidate; records by stage."""
         audit = self.audit(item.problem)
-        paths = {stage: self.out / stage / f"{item.name}.json" for stage in STAGES}
+        paths = {stage: self.out / stage / f"{item.name}.json" for stage in {*STAGES, *stages}}
         records = {}
         for stage in stages:
             words = ["stage", stage, "--candidate", str(item.candidate), "--problem", str(item.problem)]

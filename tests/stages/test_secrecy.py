@@ -13,7 +13,7 @@ from stage_places import HONEST, Place
 # is a real one, in a process of its own.
 RECORDER = """
 import hashlib, json, sys
-from kbverified.judge import exchange, gate, inputs, party, reference, timing
+from kbverified.judge import exchange, gate, inputs, party, reference, rounds
 events, messages, seeds = [], [], []
 
 def bits(tensors):
@@ -33,12 +33,13 @@ def step(name):
 around(party.Party, "post", lambda r, a, k: messages.append(a[1]))
 around(party.Party, "post", lambda r, a, k: events.append(["post " + a[1]["do"]]))
 around(exchange.Exchange, "offer", lambda r, a, k: events.append(["offer", bits(a[1].tensors)]))
+around(exchange.Exchange, "write", lambda r, a, k: events.append(["write", bits(a[2].tensors)]))
 around(exchange.Exchange, "take", step("take"))
 around(exchange.Exchange, "release_outputs", step("release"))
 around(exchange.Exchange, "inputs_unchanged", lambda r, a, k: events.append(["unchanged", bits(a[1].tensors)]))
 around(reference.Reference, "draw", lambda r, a, k: events.append(["draw", bits(r.tensors), a[1]]))
 around(reference.Reference, "forward", lambda r, a, k: events.append(["expected", bits(a[1].tensors)]))
-for module in (gate, timing, inputs):
+for module in (gate, rounds, inputs):
     around(module, "secret_seed", lambda r, a, k: seeds.append(r))
 
 from kbverified.cli import main
@@ -87,7 +88,8 @@ def test_the_gate_tells_no_seed(gated):
 
 def test_timing_tells_no_seed_either(timed):
     assert len(timed["seeds"]) >= 4
-    assert {m["do"] for m in timed["messages"]} == {"construct", "open", "start", "buffers", "time", "flags"}
+    assert {m["do"] for m in timed["messages"]} == {"construct", "open", "start", "buffers", "time", "batch", "flags"}
+    assert {tuple(m) for m in timed["messages"] if m["do"] == "batch"} == {("do", "index", "forward_seed")}
     no_seed_in_messages(timed)
 
 
@@ -96,7 +98,7 @@ def test_a_message_holds_shapes_and_places_and_public_seeds_only(gated):
     known = {"do", "device", "mode", "dtype", "source", "class", "init_inputs", "weight_seed", "build_directory"}
     known |= {"build_writable", "header", "threads", "environment", "digests", "cores"}
     assert set(start) == known
-    assert set(buffers) == {"do", "input_bytes", "output_bytes", "layout"}
+    assert set(buffers) == {"do", "copies", "input_bytes", "output_bytes", "layout"}
     assert set(buffers["layout"]) == {"inputs", "input_specs", "outputs", "output_specs"}
     assert set(forward) == {"do", "forward_seed"}
     # Not even which distribution it is: a candidate could behave on one and cheat on the others.
@@ -126,9 +128,18 @@ def test_inputs_are_drawn_again_and_equal_and_the_reference_gets_the_private_dra
 def test_inputs_are_redrawn_between_timed_rounds(timed):
     offered = [event[1][0] for event in timed["events"] if event[0] == "offer"]
     assert len(set(offered)) >= 5  # the pilot's and those of at least four rounds
-    # Both sides of a round get the same.
-    rounds = offered[-8:]
+    # Both sides of a round get the same. The last two offers make room for a batch.
+    rounds = offered[-10:-2]
     assert rounds[0::2] == rounds[1::2]
+
+
+def test_a_batch_shows_each_input_once_and_only_when_it_is_to_be_launched(timed):
+    shown = [event for event in timed["events"] if event[0] in ("write", "post batch")]
+    assert [event[0] for event in shown] == ["write", "post batch"] * (len(shown) // 2)
+    written = [event[1][0] for event in shown if event[0] == "write"]
+    earlier = [event[1][0] for event in timed["events"] if event[0] == "offer"]
+    # The baseline's batch, then the candidate's on the same inputs; no round has had any of them.
+    assert len(written) == 2 * len(set(written)) and not set(written) & set(earlier)
 
 
 # --- attacks ----------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.records import (
     CeilingRun,
     Ceilings,
+    CompiledBaseline,
     CompileRecord,
     DeviceInfo,
     DistributionAudit,
@@ -32,8 +33,27 @@ GPU = DeviceInfo(
     kind="cuda", name="H200", uuid="GPU-1", driver="580", torch="2.11.0", cuda="13.0", memory_bytes=1 << 37
 )
 CPU = DeviceInfo(kind="cpu", name="Xeon x2", torch="2.13.0", memory_bytes=1 << 33)
-MODES = {"hidden-gate": "ieee", "time-fp32": "default", "time-tf32": "tf32", "memory": "default"}
+MODES = {
+    "hidden-gate": "ieee",
+    "time-fp32": "default",
+    "time-tf32": "tf32",
+    "time-ieee": "ieee",
+    "time-compile": "tf32",
+    "memory": "default",
+}
 SHA = "c" * 64
+COMPILED = CompiledBaseline(
+    backend="inductor",
+    dynamic=False,
+    fallback_random=True,
+    compile_s=20.0,
+    load_s=2.0,
+    graphs=1,
+    graph_breaks=0,
+    from_caches=1,
+    critical_tolerance=1e-5,
+    rms_relative_error=1e-5,
+)
 AGREED = JudgeBound(
     outcome="agreed", k=8, batches=1, claim_ms=2.0, t_judge_ms=2.02, drift=1.0, undetected_gain_at_most=1.1
 )
@@ -185,7 +205,7 @@ def timing(
         baseline = [(baseline,) * 3] * rounds
     if isinstance(candidate, float):
         candidate = [(candidate,) * 3] * rounds
-    before = flags(*{"time-fp32": (False, True), "time-tf32": (True, True)}[stage])
+    before = flags(*{"ieee": (False, False), "default": (False, True), "tf32": (True, True)}[MODES[stage]])
     return TimeRecord(
         stage=stage,
         provenance=provenance(stage, **changes),
@@ -202,6 +222,7 @@ def timing(
         judge_wall_ms_per_launch=10.0,
         rounds_dropped=0,
         judge_bound=AGREED,
+        compiled_baseline=COMPILED if stage == "time-compile" else None,
     )
 
 

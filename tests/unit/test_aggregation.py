@@ -1,5 +1,6 @@
 """Rows and tables from records on disk: values, reasons of nulls, errors that name files, and the bytes written."""
 
+import json
 import random
 
 import pytest
@@ -43,7 +44,13 @@ def test_a_good_candidate_has_a_full_row(tmp_path):
     assert [row[f"memory_ratio_{f}"] for f in FIELDS] == [2.0, 2.0, 2100 / 1100, 1100 / 600]
     assert (row["device_kind"], row["device_uuid"], row["gate_mode"]) == ("cuda", "GPU-1", "ieee")
     assert row["protocol_digest_memory"] == protocol.digest("memory")
-    assert {name: why for name, why in row.items() if name.startswith("why_null") and why} == {}
+    missing = {name: why for name, why in row.items() if name.startswith("why_null") and why}
+    assert set(missing.values()) == {
+        "time-ieee not asked for: baselines does not name it",
+        "time-compile not asked for: baselines does not name it",
+    }
+    groups = ("time", "speedup", "roofline_time")
+    assert set(missing) == {f"why_null_{group}_{name}" for group in groups for name in ("ieee", "compile")}
 
 
 def test_every_null_has_a_reason_and_no_reason_stands_without_a_null(tmp_path):
@@ -282,3 +289,60 @@ def test_read_candidate_lists_what_there_is(tmp_path):
 def test_settings_refuse_what_they_do_not_know(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         AggregationSettings.model_validate(wrong)
+
+
+# --- optional baselines -------------------------------------------------------------------------------------
+
+
+def test_a_baselines_record_counts_where_the_configuration_names_it(tmp_path):
+    stages = with_stages(
+        time_ieee=rf.timing("time-ieee", 8.0, 2.0, rounds=6), time_compile=rf.timing("time-compile", 1.0, 2.0, rounds=6)
+    )
+    both = AggregationSettings(resamples=200, baselines=("ieee", "compile"))
+    row = row_of(tmp_path, stages, both)
+    assert (row["time_ieee_baseline_ms"], row["time_ieee_candidate_ms"], row["speedup_ieee"]) == (8.0, 2.0, 4.0)
+    assert (row["time_compile_baseline_ms"], row["speedup_compile"]) == (1.0, 0.5)
+    assert row["time_ieee_baseline_ms_low"] == row["time_ieee_baseline_ms_high"] == 8.0
+    assert row["protocol_digest_time_compile"] == protocol.digest("time-compile")
+    assert [row[f"why_null_time_{name}"] for name in ("ieee", "compile")] == [None, None]
+    # Without being asked for, nobody reruns it: it may be of an older source.
+    stages["time-ieee"] = rf.timing("time-ieee", 6.0, 2.0, candidate_sha256="0" * 64)
+    row = row_of(tmp_path / "unasked", stages)
+    assert row["speedup_ieee"] is row["time_ieee_verdict"] is None
+    assert row["why_null_protocol"] is None
+    with pytest.raises(RecordError, match=r"time-ieee.*stale"):
+        row_of(tmp_path / "asked", stages, both)
+
+
+def test_a_wrong_output_under_an_optional_baseline_is_a_verdict(tmp_path):
+    wrong = with_stages(time_ieee=rf.timing("time-ieee", 6.0, 2.0, verdict="wrong_value"))
+    row = row_of(tmp_path, wrong, AggregationSettings(resamples=200, baselines=("ieee",)))
+    assert final_verdict(row) == row["time_ieee_verdict"] == "wrong_value"
+
+
+def test_a_timing_record_from_before_there_were_baselines_is_readable(tmp_path):
+    text = rf.timing("time-fp32", 4.0, 2.0, rounds=6).model_dump(mode="json")
+    del text["compiled_baseline"]
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(text))
+    assert records.read(path, TimeRecord).compiled_baseline is None
+
+
+def test_bf16_is_held_against_its_own_tau_and_its_arms_say_what_cannot_exist(tmp_path):
+    bf16 = {"dtype": "bf16"}
+    stages = {
+        "compile": rf.compiled(**bf16),
+        "hidden-gate": rf.gate(dict.fromkeys(protocol.DISTRIBUTIONS, 5e-3), **bf16),
+        "time-fp32": rf.timing("time-fp32", 4.0, 2.0, rounds=6, **bf16),
+        "time-tf32": rf.skipped(TimeRecord, "time-tf32", "TF32 has no effect on bf16", **bf16),
+        "time-ieee": rf.skipped(TimeRecord, "time-ieee", "the modes have no effect on bf16", **bf16),
+        "time-compile": rf.timing("time-compile", 1.0, 2.0, rounds=6, **bf16),
+        "memory": rf.memory(2000, 1000, **bf16),
+    }
+    row = row_of(tmp_path, stages, AggregationSettings(resamples=200, baselines=("ieee", "compile")))
+    assert (row["dtype"], row["tau"], row["verdict_hidden"]) == ("bf16", 1e-2, "pass")
+    assert (row["speedup_naive"], row["speedup_matched"], row["matched_from"]) == (2.0, 2.0, "time-fp32")
+    assert row["speedup_compile"] == 0.5
+    assert row["speedup_published"] is row["speedup_ieee"] is None
+    assert row["why_null_speedup_published"] == "time-tf32 skipped: TF32 has no effect on bf16"
+    assert row["why_null_speedup_ieee"] == "time-ieee skipped: the modes have no effect on bf16"

@@ -297,6 +297,23 @@ def test_the_command_merges_and_makes_every_table(
     assert (into / "results/leaderboard.csv").read_bytes() == before
 
 
+def test_an_optional_baselines_record_is_packed_merged_and_counted(tree: Path, tmp_path: Path) -> None:
+    name = KEY.record_path("time-ieee").as_posix()
+    record = samples.stage_record(tree, "time-ieee", KEY).model_dump(mode="json")
+    record["provenance"]["mode"] = "ieee"
+    members = {**samples.members(tree), name: json.dumps(record).encode()}
+    path, config = put(tmp_path / "1.tar.xz", members), tmp_path / "config.yaml"
+    config.write_text("")
+    assert command(str(path), "--into", str(tmp_path / "merged"), "--config", str(config)) == 0
+    assert json.loads((tmp_path / "merged" / name).read_bytes()) == record
+    leaderboard = json.loads((tmp_path / "merged/results/leaderboard.json").read_bytes())
+    assert leaderboard["conditions"]["arms"] == ["naive", "published", "matched", "ieee"]
+    table = pd.read_parquet(tmp_path / "merged/results/kernels/gen.parquet")
+    measured, other = table.sort_values("problem").to_dict("records")
+    assert (measured["time_ieee_mode"], measured["time_ieee_rounds"]) == ("ieee", 10)
+    assert pd.isna(other["time_ieee_mode"]) and other["why_null_time_ieee"] == "no time-ieee record"
+
+
 def test_records_of_two_machines_are_merged_but_not_averaged(
     tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

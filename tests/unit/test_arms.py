@@ -17,8 +17,9 @@ def timing(stage, record):
     return arms.read_timing(stage, record, SETTINGS, PATH)
 
 
-def speedups(fp32, tf32, dtype="fp32", kind="cuda"):
-    return arms.arm_columns(timing("time-fp32", fp32), timing("time-tf32", tf32), dtype, kind, SETTINGS)
+def speedups(fp32, tf32, dtype="fp32", kind="cuda", ieee=None, compiled=None):
+    records = {"time-fp32": fp32, "time-tf32": tf32, "time-ieee": ieee, "time-compile": compiled}
+    return arms.arm_columns({s: timing(s, record) for s, record in records.items()}, dtype, kind, SETTINGS)
 
 
 def test_three_arms_from_two_records(monkeypatch):
@@ -31,7 +32,7 @@ def test_three_arms_from_two_records(monkeypatch):
     assert columns["speedup_published_low"] == columns["speedup_published_high"] == 0.5
     assert columns["matched_from"] == "time-tf32"
     assert columns["arms_note"] is None
-    assert set(reasons.values()) == {None}
+    assert {arm for arm, why in reasons.items() if why} == {"speedup_ieee", "speedup_compile"}
 
 
 def test_a_time_is_the_median_of_the_rounds_medians():
@@ -175,3 +176,43 @@ def test_flags_that_nobody_read_are_unknown():
     )
     assert columns == {}
     assert why == "no hidden-gate record; time-fp32: no flags"
+
+
+# --- optional baselines -------------------------------------------------------------------------------------
+
+
+def test_an_optional_arm_comes_from_its_own_record_alone():
+    columns, reasons = speedups(
+        rf.timing("time-fp32", 4.0, 2.0, rounds=6),
+        rf.timing("time-tf32", 1.0, 1.25, rounds=6),
+        ieee=rf.timing("time-ieee", 6.0, 2.0, rounds=6),
+        compiled=rf.timing("time-compile", 0.5, 1.25, rounds=6),
+    )
+    assert (columns["speedup_ieee"], columns["speedup_ieee_low"]) == pytest.approx((3.0, 3.0))
+    assert (columns["speedup_compile"], columns["speedup_compile_high"]) == pytest.approx((0.4, 0.4))
+    assert (columns["speedup_naive"], columns["speedup_published"], columns["speedup_matched"]) == (2.0, 0.5, 0.8)
+    assert not any(reasons.values())
+
+
+def test_an_optional_arm_that_was_not_measured_says_why():
+    skipped = rf.skipped(TimeRecord, "time-compile", "torch.compile changes the answer: off by 0.5")
+    columns, reasons = speedups(None, None, compiled=skipped)
+    assert columns["speedup_ieee"] is columns["speedup_compile"] is None
+    assert reasons["speedup_ieee"] == "no time-ieee record"
+    assert reasons["speedup_compile"] == "time-compile skipped: torch.compile changes the answer: off by 0.5"
+
+
+def test_a_candidate_that_takes_tf32_has_no_ieee_arm():
+    changed = rf.timing("time-ieee", 6.0, 2.0, rounds=6, flags_after=rf.flags(True, True))
+    columns, reasons = speedups(None, None, ieee=changed)
+    assert columns["speedup_ieee"] is None
+    assert reasons["speedup_ieee"] == "the candidate changed precision flags in time-ieee"
+
+
+def test_the_baseline_is_named_for_what_it_is():
+    columns = arms.timing_columns(timing("time-compile", rf.timing("time-compile", 0.5, 1.0, rounds=6)), SETTINGS)
+    assert columns["time_compile_baseline_name"] == "compiled reference(tf32)"
+    assert (columns["time_compile_compile_s"], columns["time_compile_graphs"]) == (20.0, 1)
+    assert columns["time_compile_answer_tolerance"] == 1e-5
+    columns = arms.timing_columns(timing("time-ieee", rf.timing("time-ieee", 0.5, 1.0, rounds=6)), SETTINGS)
+    assert columns["time_ieee_baseline_name"] == "reference(ieee)"

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from kbverified import config, protocol
 from kbverified.config import ConfigError, load_settings, read_settings, resolve_device, schema_texts, why_no_gpu
 from kbverified.generators import COLUMNS
-from kbverified.keys import STAGES
+from kbverified.keys import EVERY_STAGE
 
 PROJECT = Path(__file__).resolve().parents[2]
 NO_GPU = "no NVIDIA driver is installed"
@@ -50,7 +50,7 @@ def test_a_number_that_yaml_reads_as_text_is_a_number() -> None:
 def test_every_stage_has_a_timeout() -> None:
     timeouts = read_settings({"timeouts_s": {"hidden-gate": 7}}).timeouts_s
     assert timeouts.of("hidden-gate") == 7
-    assert all(timeouts.of(stage) > 0 for stage in (*STAGES, "audit-problem"))
+    assert all(timeouts.of(stage) > 0 for stage in (*EVERY_STAGE, "audit-problem"))
 
 
 @pytest.mark.parametrize(
@@ -66,6 +66,13 @@ def test_every_stage_has_a_timeout() -> None:
         ("device: gpu", "device: Input should be 'auto', 'cuda' or 'cpu' (value 'gpu')"),
         ("tau: {fp32: .nan}", "tau.fp32: Input should be greater than 0 (value nan)"),
         ("[1, 2]", "a mapping of keys is needed"),
+        ("baselines: [ieee, eager]", "baselines.1: Input should be 'ieee' or 'compile' (value 'eager')"),
+        ("baselines: [ieee, ieee]", "baselines: Value error, each baseline is named once"),
+        (
+            "headline_arm: compile",
+            "headline_arm: Value error, the compile arm needs the baseline of its name: add compile",
+        ),
+        ("{baselines: [compile], headline_arm: ieee}", "headline_arm: Value error, the ieee arm needs the baseline"),
         ("a: [", "not valid YAML"),
     ],
 )
@@ -76,6 +83,24 @@ def test_an_error_names_file_key_and_value(tmp_path: Path, text: str, message: s
         load_settings(path)
     assert str(path) in str(caught.value)
     assert message in str(caught.value)
+
+
+def test_a_configured_baseline_can_be_the_headline() -> None:
+    settings = read_settings({"baselines": ["compile"], "headline_arm": "compile"})
+    assert (settings.baselines, settings.headline_arm) == (("compile",), "compile")
+    assert read_settings({}).baselines == ()
+
+
+def test_baselines_of_several_files_are_those_of_the_last_that_names_them(tmp_path: Path) -> None:
+    texts = ("baselines: [ieee]", "device: cpu", "code: {}\nbaselines: [compile]", "baselines: []")
+    paths = [tmp_path / f"{i}.yaml" for i in range(len(texts))]
+    for path, text in zip(paths, texts):
+        path.write_text(text)
+    found = [config.baselines_of(*paths[: n + 1]) for n in range(len(paths))]
+    assert found == [("ieee",), ("ieee",), ("compile",), ()]
+    paths[1].write_text("baselines: ieee")
+    with pytest.raises(ConfigError, match=r"1\.yaml: baselines: Input should be a valid tuple"):
+        config.baselines_of(*paths[:2])
 
 
 def test_an_error_names_the_file_that_sets_the_key(tmp_path: Path) -> None:

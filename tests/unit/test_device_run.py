@@ -133,6 +133,20 @@ def test_shards_split_the_problems_and_keep_candidates_together() -> None:
     assert len(needed.records()) == 4 * len(STAGES) + 2
 
 
+def test_a_configured_baseline_adds_its_records(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.yaml").write_text("baselines: [ieee]\n")
+    (tmp_path / "mine.yaml").write_text("device: cpu\n")
+    stages = device_run.stages_of(Path("mine.yaml"), tmp_path)
+    plan = plan_shard([], [ONE], (1, 1), audits=False, stages=stages)
+    assert plan.targets() == [
+        ONE.record_path(s).as_posix()
+        for s in ("compile", "hidden-gate", "time-fp32", "time-tf32", "time-ieee", "memory")
+    ]
+    (tmp_path / "mine.yaml").write_text("baselines: []\n")
+    assert device_run.stages_of(Path("mine.yaml"), tmp_path) == STAGES
+
+
 def test_lists_and_shards_that_cannot_be_run(tmp_path: Path) -> None:
     path = tmp_path / "list.txt"
     path.write_text("# only\n\nkernelbench/level1_19\nkernelbench/level1_19\ngen/kernelbench/level1_19/0\n")

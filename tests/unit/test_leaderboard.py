@@ -405,3 +405,84 @@ def test_not_judged_candidates_are_counted_with_their_reason(tmp_path):
     (summary,) = leaderboard.build({"gen": frame}, audits, SETTINGS).generators
     assert summary.verdicts["hidden"] == {"not judged": 1}
     assert summary.not_judged == {"no compile record": 1}
+
+
+# --- optional baselines, dtypes -----------------------------------------------------------------------------
+
+
+def with_baselines(stages, ieee, compiled):
+    """Of the baselines given as (baseline ms, candidate ms)."""
+    more = {"time-ieee": rf.timing("time-ieee", *ieee, rounds=6)}
+    return stages | more | {"time-compile": rf.timing("time-compile", *compiled, rounds=6)}
+
+
+def test_an_optional_arm_is_shown_where_it_was_asked_for_and_can_be_the_headline(tmp_path):
+    settings = SETTINGS.model_copy(update={"baselines": ("ieee", "compile"), "headline_arm": "compile"})
+    frame, audits = make(
+        tmp_path, {"level1_1": [with_baselines(FAST_NAIVE, (8.0, 1.0), (1.0, 4.0))]}, settings=settings
+    )
+    built = leaderboard.build({"gen": frame}, audits, settings)
+    assert entry(built, None, "ieee", "hidden").correct_speedup.value == 8.0
+    assert entry(built, None, "compile", "hidden").correct_speedup.value == 0.25
+    assert built.conditions.arms == ("naive", "published", "matched", "ieee", "compile")
+    assert built.conditions.modes["time-compile"] == ("tf32",)
+    assert "time-ieee" in built.conditions.protocol_digests
+    columns = render.headline_columns(built)
+    shown = [
+        "Correct Speedup (n) compile+hidden",
+        "published+hidden",
+        "naive+standard",
+        "matched+hidden",
+        "ieee+hidden",
+    ]
+    assert columns[columns.index(shown[0]) :][: len(shown)] == shown
+    row = dict(zip(columns, render.headline_rows(built)[-1]))
+    assert [row[name] for name in shown] == ["0.25 (1)", "1.00 (1)", "4.00 (1)", "0.50 (1)", "8.00 (1)"]
+    assert "Arm compile: torch.compile(reference)(tf32) / candidate(tf32)." in render.markdown_text(built)
+
+
+def test_without_baselines_nothing_of_them_is_shown(tmp_path):
+    frame, audits = make(tmp_path, {"level1_1": [with_baselines(FAST_NAIVE, (8.0, 1.0), (1.0, 4.0))]})
+    built = leaderboard.build({"gen": frame}, audits, SETTINGS)
+    assert {e.arm for e in built.entries} == {"naive", "published", "matched"}
+    assert "ieee" not in render.markdown_text(built).replace("hidden-gate ieee", "")
+    assert not any("compile" in column for column in render.headline_columns(built))
+
+
+def test_a_leaderboard_from_before_there_were_optional_arms_is_readable(board):
+    text = board.model_dump(mode="json")
+    del text["conditions"]["arms"]
+    assert Leaderboard.model_validate(text) == board
+
+
+def test_dtypes_stand_apart(tmp_path):
+    wide = {"compile": rf.compiled(), "hidden-gate": rf.gate(dict.fromkeys(HIDDEN_ONLY, 5e-3))}
+    narrow = {
+        "compile": rf.compiled(dtype="bf16"),
+        "hidden-gate": rf.gate(dict.fromkeys(HIDDEN_ONLY, 5e-3), dtype="bf16"),
+        "time-fp32": rf.timing("time-fp32", 3.0, 1.0, rounds=6, dtype="bf16"),
+        "time-tf32": rf.skipped(TimeRecord, "time-tf32", "TF32 has no effect on bf16", dtype="bf16"),
+        "memory": rf.memory(2000, 1000, dtype="bf16"),
+    }
+    frames = {}
+    for name, stages_ in (("half", narrow), ("full", wide), ("even", EVEN)):
+        frames[name], audits = make(tmp_path, {"level1_1": [stages_]}, name)
+    built = leaderboard.build(frames, audits, SETTINGS)
+    found = {name: built.entry(name, "kb", None, "matched", "hidden") for name in frames}
+    assert [(e.dtype, e.n_solved) for e in found.values()] == [
+        ("bf16", 1),
+        ("fp32", 0),
+        ("fp32", 1),
+    ]  # each its own tau
+    assert found["half"].correct_speedup.value == 3.0
+    published = built.entry("half", "kb", None, "published", "hidden")
+    assert published.correct_speedup.why_null == "time-tf32 skipped: TF32 has no effect on bf16"
+    common = [c for c in built.common if (c.arm, c.test) == ("matched", "hidden")]
+    assert [(c.dtype, sorted(c.correct_speedup)) for c in common] == [("fp32", ["even", "full"])]
+    columns = render.headline_columns(built)
+    assert [row[columns.index("dtype")] for row in render.headline_rows(built) if row[2] == "kb"][:1] == ["bf16"]
+    assert render.terminal_table(built).columns[1].header == "dtype"
+
+
+def test_one_dtype_needs_no_column(board):
+    assert "dtype" not in render.headline_columns(board)

@@ -43,16 +43,21 @@ def test_arms_divide_what_protocol_says():
         ("published", "candidate_default_ms"),
         ("matched", "baseline_tf32_ms"),
         ("matched", "candidate_tf32_ms"),
+        ("ieee", "baseline_ieee_ms"),
+        ("ieee", "candidate_ieee_ms"),
+        ("compile", "baseline_compile_ms"),
+        ("compile", "candidate_compile_ms"),
     ],
 )
 def test_an_arm_without_one_of_its_sides_is_not_measured(arm, missing):
-    times = dict.fromkeys(("baseline_default_ms", "candidate_default_ms", "baseline_tf32_ms", "candidate_tf32_ms"), 1.0)
+    modes = ("default", "tf32", "ieee", "compile")
+    times = {f"{side}_{mode}_ms": 1.0 for side in ("baseline", "candidate") for mode in modes}
     assert metrics.speedup(arm, **times) == 1.0
     assert metrics.speedup(arm, **(times | {missing: None})) is None
 
 
 def test_unknown_arm_is_an_error():
-    with pytest.raises(ValueError, match="'best' is none of naive, published, matched"):
+    with pytest.raises(ValueError, match="'best' is none of naive, published, matched, ieee, compile"):
         metrics.speedup("best", baseline_default_ms=1.0, candidate_default_ms=1.0)
 
 

@@ -50,7 +50,7 @@ def test_what_only_interprets_records_is_in_no_digest():
 
 
 def test_the_stages_are_those_of_the_keys():
-    assert set(protocol.STAGE_CONSTANTS) == {"audit-problem", "ceilings", *keys.STAGES}
+    assert set(protocol.STAGE_CONSTANTS) == {"audit-problem", "ceilings", *keys.EVERY_STAGE}
     with pytest.raises(ValueError, match="'tune' is none of"):
         protocol.digest("tune")
 
@@ -94,6 +94,8 @@ JUDGES = {
     "hidden-gate": ("judge/gate.py", *SHARED),
     "time-fp32": TIMING_JUDGES,
     "time-tf32": TIMING_JUDGES,
+    "time-ieee": TIMING_JUDGES,
+    "time-compile": (*TIMING_JUDGES, "judge/compiled.py"),
     "memory": ("judge/memory.py", "judge/loose.py", *SHARED),
     "compile": ("judge/build.py", "source_check.py", "sandbox/channel.py", "sandbox/output.py"),
 }

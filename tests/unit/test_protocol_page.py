@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from kbverified import protocol, records
+from kbverified import keys, protocol, records
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 
@@ -20,7 +20,7 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 CONSTANTS = rows("Constants")
 WORDS = {
-    "timing": {"time-fp32", "time-tf32"},
+    "timing": set(keys.TIME_STAGES),
     "all": set(protocol.STAGE_CONSTANTS) - {"audit-problem", "ceilings"},
     "aggregation": set(),
 }

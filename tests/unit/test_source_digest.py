@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kbverified import protocol, source_digest
+from kbverified import keys, protocol, source_digest
 
 PACKAGE = Path(source_digest.__file__).parent
 MEASURING = tuple(protocol.STAGE_CONSTANTS)
@@ -60,11 +60,11 @@ def test_an_unknown_stage_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("module", "stages"),
     [
-        ("judge/timing.py", {"time-fp32", "time-tf32"}),
+        ("judge/timing.py", set(keys.TIME_STAGES)),
         ("judge/memory.py", {"memory"}),
         ("judge/audit.py", {"audit-problem"}),
         ("judge/build.py", {"compile"}),
-        ("worker.py", {"compile", "hidden-gate", "time-fp32", "time-tf32", "memory"}),
+        ("worker.py", set(keys.EVERY_STAGE)),
         ("devices/cpu.py", set(MEASURING)),
         ("aggregation.py", {"aggregate", "leaderboard"}),
         ("leaderboard/render.py", {"leaderboard"}),

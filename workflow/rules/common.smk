@@ -50,11 +50,7 @@ SPECS = {row.generator: row for row in ROWS}
 # Named by path and not by reference, which takes a quadratic time: docs/decisions/0011-planning-at-scale.md.
 LEADERBOARD = [f"results/leaderboard.{ending}" for ending in ("json", "csv", "md")]
 # What aggregation is told; everything else in the configuration is about stages.
-AGGREGATION = {
-    "tau": SETTINGS.tau.model_dump(),
-    "allow_mixed": SETTINGS.allow_mixed_environments,
-    "headline_arm": SETTINGS.headline_arm,
-}
+AGGREGATION = SETTINGS.aggregation()
 
 if workflow.is_main_process:
     run_lock.hold(Path(".snakemake"))
@@ -120,7 +116,8 @@ def audits():
 @cache
 def records(generator):
     """Paths of all records of a selected generator."""
-    return [f"results/{stage}/{key.tail}.json" for key in selected().candidates[generator] for stage in keys.STAGES]
+    stages = keys.stages_with(SETTINGS.baselines)
+    return [f"results/{stage}/{key.tail}.json" for key in selected().candidates[generator] for stage in stages]
 
 
 def metadata(generator):
@@ -167,7 +164,7 @@ def timeout_s(stage):
 
 def runtime_min(stage):
     """Minutes to ask a cluster for: a stage's whole limit, a canary after a timeout, and the start of processes."""
-    building = timeout_s("compile") if stage == "hidden-gate" else 0
+    building = timeout_s("compile") if stage in ("hidden-gate", "time-compile") else 0
     return ((protocol.STAGE_LIMIT_ANSWERS + 2) * timeout_s(stage) + building) // 60 + 5
 
 

@@ -11,7 +11,8 @@ REQUIRED INPUTS:
 
 OUTPUTS:
 
-    record    = results/time-{mode}/{generator}/{suite}/{problem}/{sample}.json     mode is fp32 or tf32
+    record    = results/time-{mode}/{generator}/{suite}/{problem}/{sample}.json     mode is fp32 or tf32; ieee or compile where
+                the configuration's baselines name them, or where such a record is asked for by its path
 
 Nothing else may run on what is being timed. On a GPU the job leases its device; on a CPU it claims every core.
 """
@@ -31,7 +32,7 @@ rule time:
     benchmark:
         "benchmarks/out/time-{mode}/{generator}/{suite}/{problem}/{sample}.tsv"
     wildcard_constraints:
-        mode="fp32|tf32",
+        mode="|".join(stage.removeprefix("time-") for stage in keys.TIME_STAGES),
     priority: 20
     threads: timing_threads()
     resources:
@@ -39,6 +40,7 @@ rule time:
         mem_mb=8000,
         runtime=lambda wildcards: runtime_min(f"time-{wildcards.mode}"),
         timeout_s=lambda wildcards: timeout_s(f"time-{wildcards.mode}"),
+        build_timeout_s=timeout_s("compile"),
     params:
         code=lambda wildcards: code(f"time-{wildcards.mode}"),
         sources=source_sha256,
@@ -47,4 +49,4 @@ rule time:
         "kbverified stage time-{wildcards.mode}"
         " --candidate {input.candidate} --problem {input.problem} --audit {input.audit}"
         " --compiled {input.compiled} --gate {input.gate} --out {output.record}"
-        " {params.options} --timeout-s {resources.timeout_s} > {log} 2>&1"
+        " {params.options} --timeout-s {resources.timeout_s} --build-timeout-s {resources.build_timeout_s} > {log} 2>&1"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 _CACHE_LIMIT_BYTES = 1 << 30
 _CACHE_LIMIT_FILES = 20_000
+_SHARED = "/tmp"
 
 
 def unseal() -> None:
@@ -16,8 +17,12 @@ def unseal() -> None:
     The candidate wrote them, so they may be anything. What is no plausible cache stays behind: nothing in it may end
     this process before the candidate itself is loaded, for then nobody could be blamed.
     """
-    sealed, private = os.environ.pop("KBV_SEALED_CACHE", None), os.environ.get("TRITON_CACHE_DIR")
-    if sealed is None or private is None:
+    sealed = os.environ.pop("KBV_SEALED_CACHE", None)
+    if sealed is None:
+        return
+    _move_to_scratch()
+    private = os.environ.get("TRITON_CACHE_DIR")
+    if private is None:
         return
     for name in ("triton", "nv", "inductor"):
         source, target = Path(sealed) / name, Path(private).parent / name
@@ -31,6 +36,18 @@ def unseal() -> None:
         except (OSError, RecursionError) as error:
             print(f"worker: the {name} cache could not be copied and is not used: {str(error)[:200]}")
             shutil.rmtree(target, ignore_errors=True)
+
+
+def _move_to_scratch() -> None:
+    """Without a /tmp of its own a worker has a scratch folder, and would else find the caches that others left in /tmp.
+
+    What is already there is not copied, so that it would start from those and not from its own.
+    """
+    scratch = os.environ.get("TMPDIR", _SHARED)
+    for name in ("TORCH_EXTENSIONS_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "TORCHINDUCTOR_CACHE_DIR"):
+        place = Path(os.environ.get(name, ""))
+        if scratch != _SHARED and place.is_relative_to(_SHARED):
+            os.environ[name] = str(Path(scratch) / place.relative_to(_SHARED))
 
 
 def _plausible_cache(folder: Path) -> bool:

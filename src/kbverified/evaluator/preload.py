@@ -8,9 +8,10 @@ import importlib
 import os
 from collections.abc import Sequence
 
+from kbverified.keys import EVERY_STAGE
 from kbverified.sandbox import forked
 
-STAGES = ("audit-problem", "compile", "hidden-gate", "time-fp32", "time-tf32", "memory")
+STAGES = ("audit-problem", *EVERY_STAGE)
 
 LIBRARIES = (
     "torch",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -34,10 +35,14 @@ def run(job: Job) -> dict[str, Any]:
     get_inputs = reference.problem.get_inputs
     with job.on_device():
         job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=1))
-        fields: dict[str, Any] = {"input_bytes": job.audit.input_bytes, "output_bytes": job.audit.output_bytes}
+        fields: dict[str, Any] = {}
         with machines_fault("the baseline failed"):
             job.await_model(job.baseline)
-            fields["baseline"], _, _ = _side(job, job.baseline, get_inputs)
+            base = _side(job, job.baseline, get_inputs)
+        # Of this generator's dtype: the audit's own figures are of fp32.
+        fields.update(baseline=base.memory, input_bytes=base.input_bytes)
+        fields["output_bytes"] = sum(t.numel() * t.element_size() for t in base.answers)
+        del base
         job.post_open(job.party)  # a context is made while the other is torn down; no code of the candidate runs yet
         job.baseline.close()
         job.await_open(job.party)
@@ -45,10 +50,11 @@ def run(job: Job) -> dict[str, Any]:
         try:
             job.model(job.party)
             with job.memory_is_the_candidates():
-                fields["candidate"], answers, seed = _side(job, job.party, get_inputs)
+                candidate = _side(job, job.party, get_inputs)
+            fields["candidate"] = candidate.memory
             job.party.close()
             job.lap("candidate")
-            fields.update(_verdict(job, reference, answers, seed))
+            fields.update(_verdict(job, reference, candidate.answers, candidate.seed))
             job.lap("verify")
         except CandidateFailure as failure:
             failure = job.blame(failure)
@@ -56,8 +62,17 @@ def run(job: Job) -> dict[str, Any]:
         return {**fields, "output_tail": job.party.worker.output_tail()}
 
 
-def _side(job: Job, party: Party, get_inputs: Any) -> tuple[SideMemory, list[torch.Tensor], int]:
-    """One side's figures, the outputs of the forward that was measured, and the seed of its inputs."""
+@dataclass(frozen=True)
+class _Side:
+    """One side's figures, and the forward that was measured: its outputs, the seed of its inputs and their bytes."""
+
+    memory: SideMemory
+    answers: list[torch.Tensor]
+    seed: int
+    input_bytes: int
+
+
+def _side(job: Job, party: Party, get_inputs: Any) -> _Side:
     exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
     seed = secret_seed()
     try:
@@ -65,11 +80,14 @@ def _side(job: Job, party: Party, get_inputs: Any) -> tuple[SideMemory, list[tor
         exchange.offer(draw(get_inputs, STANDARD_DISTRIBUTION, secret_seed(), where, job.settings.dtype))
         job.device.release_cached()
         exchange.forward()  # warm: libraries' workspaces and compiled kernels are not what a forward costs
-        exchange.offer(draw(get_inputs, STANDARD_DISTRIBUTION, seed, where, job.settings.dtype))
+        inputs = draw(get_inputs, STANDARD_DISTRIBUTION, seed, where, job.settings.dtype)
+        exchange.offer(inputs)
+        input_bytes = inputs.nbytes
+        del inputs
         job.device.release_cached()
         party.ask({"do": "settle"})
-        figures = _cpu(party) if job.settings.device == "cpu" else _cuda(job, party)
-        return figures, exchange.take(), seed
+        figures = _cpu(party) if job.settings.device == "cpu" else _cuda(job, party, input_bytes)
+        return _Side(figures, exchange.take(), seed, input_bytes)
     finally:
         exchange.close()
 
@@ -95,12 +113,12 @@ def _cpu(party: Party) -> SideMemory:
     return SideMemory(device_peak_bytes=peak, device_above_bytes=max(above, 0) if above is not None else None)
 
 
-def _cuda(job: Job, party: Party) -> SideMemory:
+def _cuda(job: Job, party: Party, shared: int) -> SideMemory:
+    """``shared``: bytes of the inputs, which lie in the judge's buffer, outside the worker's allocator."""
     watch = _Watch(job)
     with watch:
         reply = party.ask(dict(_MESSAGE))
     before, peak = _claim(reply.get("before_bytes")), _claim(reply.get("peak_bytes"))
-    shared = job.audit.input_bytes or 0  # the inputs lie in the judge's buffer, outside the worker's allocator
     return SideMemory(
         allocator_peak_bytes=peak + shared if peak is not None else None,
         allocator_above_bytes=max(peak - before, 0) if peak is not None and before is not None else None,

@@ -64,8 +64,16 @@ def machines_fault(what: str) -> Iterator[None]:
         raise InfrastructureFault(f"{what}: {failure}") from failure
 
 
-class DoesNotFit(RuntimeError):
-    """The problem is too large for this device, whatever else runs there: the stage is skipped and says so."""
+class NotMeasurable(RuntimeError):
+    """There is nothing wrong with candidate and machine, and yet nothing to measure: the stage is skipped, and why."""
+
+
+class DoesNotFit(NotMeasurable):
+    """The problem is too large for this device, whatever else runs there."""
+
+
+class BaselineUnusable(NotMeasurable):
+    """An optional baseline that does not exist for this problem, or would answer another question."""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,9 @@ from kbverified.judge.party import (
 from kbverified.protocol import STAGE_LIMIT_ANSWERS, WEIGHT_SEED
 from kbverified.records import ProblemRecord
 
+COMPILING = "compile-baseline"
+"""In place of a stage's name: the job that fills the caches of a compiled baseline. It has no candidate."""
+
 
 @contextlib.contextmanager
 def leased(kind: str, measuring: bool = True, same_for: str | None = None) -> Iterator[lease.Lease]:
@@ -70,6 +73,8 @@ class Job:
     builds_in_gate: bool = False
     """The compile stage left building to the gate: its first launch may take as long as a build."""
     mode: str = "ieee"
+    compiled: Any = None
+    """compiled.Compiled: the baseline goes through torch.compile and starts from these caches."""
     parties: list[Party] = field(default_factory=list)
     party: Any = None
     """The candidate's worker."""
@@ -87,12 +92,17 @@ class Job:
     def start(self, source: Path, class_name: str, name: str) -> Party:
         """Spawn a worker for a source; the job ends it."""
         own = self.build if class_name == "ModelNew" else None
+        if name == "baseline" and self.compiled is not None:
+            own = self.compiled.folder
         party = start_process(source, class_name, self.settings, name, own, self.build_writable)
         self.parties.append(party)
         return party
 
     def spawn_workers(self) -> None:
         """The candidate's worker and, where something is measured against it, the baseline's."""
+        if self.stage == COMPILING:
+            self.party = self.baseline = self.start(self.problem, "Model", "baseline")
+            return
         self.party = self.start(self.candidate, "ModelNew", "candidate")
         if self.stage != "hidden-gate":
             self.baseline = self.start(self.problem, "Model", "baseline")
@@ -105,14 +115,17 @@ class Job:
 
     def construct_baseline(self) -> None:
         """Have the baseline construct its model before a device is held: the weights may be gigabytes."""
-        message = start_message(self.baseline, self.settings, self.mode, self.audit.init_inputs, WEIGHT_SEED, None)
+        message = self._start_message(self.baseline, WEIGHT_SEED)
+        limit_s = self.settings.build_timeout_s if self.compiled is not None else None  # it imports a compiler as well
         with machines_fault("the baseline could not be constructed"):
-            self.baseline.ask({**message, "do": "construct"})
+            self.baseline.ask({**message, "do": "construct"}, timeout_s=limit_s)
 
     def _start_message(self, party: Party, weight_seed: int) -> dict[str, Any]:
         gpu = self.held.gpu.uuid if self.held and self.held.gpu else None
         message = start_message(party, self.settings, self.mode, self.audit.init_inputs, weight_seed, gpu)
         message["cores"] = sorted(self.cores) if self.cores else None
+        if self.compiled is not None and party is self.baseline:
+            message["compile"] = self.compiled.options()
         return message
 
     def post_open(self, party: Party) -> None:
@@ -215,6 +228,8 @@ class Job:
                 party.reply()
 
     def _move_to_reserved_cores(self) -> None:
+        if self.stage == COMPILING:
+            return  # nothing is timed, and more cores give the device back sooner
         if self.held is None or self.held.gpu is None:
             return
         self.cores = affinity.reserved_cores(self.allowed_cores, self.held.index, self.held.count)

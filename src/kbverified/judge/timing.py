@@ -1,4 +1,4 @@
-"""time-fp32, time-tf32: baseline and candidate, each in its own fresh process under the same mode, on one device.
+"""The timing stages: baseline and candidate, each in its own fresh process under the same mode, on one device.
 
 First the baseline alone, then rounds A B B A (rounds.py): only one side has work on the device at a time. Then the
 judge's bound (bound.py). Inputs are redrawn from a secret seed before every round and every batch. Raw repetitions are
@@ -15,7 +15,7 @@ from kbverified.judge import bound
 from kbverified.judge.flags import flag_state, flags_now
 from kbverified.judge.inputs import needed_bytes
 from kbverified.judge.loose import loose_verdict
-from kbverified.judge.party import CandidateFailure
+from kbverified.judge.party import CandidateFailure, machines_fault
 from kbverified.judge.reference import Reference
 from kbverified.judge.rounds import (
     Trace,
@@ -45,7 +45,11 @@ def run(job: Job) -> dict[str, Any]:
         job.preflight(needed_bytes(job.audit, copies_of_buffers=3, models=2))
         interleaved = needed_bytes(job.audit, copies_of_buffers=4, models=3) < device.free_bytes()
         a, b = Side(job, job.baseline), Side(job, job.party)
+        compiled = None
         try:
+            if job.compiled is not None:
+                with machines_fault("the compiled baseline failed"):
+                    compiled = job.compiled.load(job, reference, a)
             with job.memory_is_the_candidates():
                 fields = _measure(job, reference, a, b, interleaved)
         except CandidateFailure as failure:
@@ -54,6 +58,7 @@ def run(job: Job) -> dict[str, Any]:
         finally:
             a.exchange.close()
             b.exchange.close()
+        fields["compiled_baseline"] = compiled
         return {**fields, "interleaved": interleaved, "output_tail": job.party.worker.output_tail()}
 
 

@@ -19,9 +19,9 @@ from kbverified import kernel_table, metrics, statistics
 from kbverified.aggregation import AggregationSettings, non_discriminating
 from kbverified.kernel_table import MEMORY_FIELDS
 from kbverified.keys import ProblemKey
-from kbverified.leaderboard.conditions import check_frames, conditions_of, summary_of
+from kbverified.leaderboard.conditions import arms_of, check_frames, conditions_of, summary_of
 from kbverified.leaderboard.model import Common, Entry, Estimate, Excluded, Leaderboard
-from kbverified.metrics import ARMS, Arm
+from kbverified.metrics import Arm
 from kbverified.records import ProblemRecord
 from kbverified.roofline.columns import claim_stage
 from kbverified.roofline.score import mean_interval
@@ -77,7 +77,7 @@ def build(
     entries, common = [], []
     for scope in scopes:
         weak = {d: _weak_problems(problems, scope.suite, settings.tau.get(d or "")) for d in set(dtypes.values())}
-        for arm in ARMS:
+        for arm in arms_of(settings):
             for test in TESTS:
                 best: dict[str, Best] = {}
                 for name, rows in tables.items():

@@ -9,16 +9,24 @@ from typing import Any
 from kbverified.aggregation import AggregationSettings
 from kbverified.candidate_records import MixedEnvironments
 from kbverified.kernel_table import DIGEST_STAGES, column_name
-from kbverified.keys import ProblemKey
+from kbverified.keys import BASELINE_STAGES, TIME_STAGES, ProblemKey, stages_with
 from kbverified.leaderboard.model import Conditions, GeneratorSummary
-from kbverified.metrics import ARMS
+from kbverified.metrics import ARMS, EVERY_ARM, OPTIONAL_ARMS, Arm
 from kbverified.records import ProblemRecord
 from kbverified.verdicts import TESTS, Test
 
 Row = Mapping[str, Any]
 
-MODE_COLUMNS = {"hidden-gate": "gate_mode", "time-fp32": "time_fp32_mode", "time-tf32": "time_tf32_mode"}
-DIGEST_COLUMNS = {stage: f"protocol_digest_{column_name(stage)}" for stage in DIGEST_STAGES}
+MODE_COLUMNS = {"hidden-gate": "gate_mode", **{stage: f"{column_name(stage)}_mode" for stage in TIME_STAGES}}
+DIGEST_COLUMNS = {
+    stage: f"protocol_digest_{column_name(stage)}" for stage in (*DIGEST_STAGES, *BASELINE_STAGES.values())
+}
+_VERDICTS = tuple(f"{column_name(stage)}_verdict" for stage in TIME_STAGES)
+
+
+def arms_of(settings: AggregationSettings) -> tuple[Arm, ...]:
+    """The three arms that every run has, and those of its optional baselines."""
+    return (*ARMS, *(arm for arm in OPTIONAL_ARMS if arm in settings.baselines))
 
 
 def environment_of(row: Row) -> str | None:
@@ -83,6 +91,7 @@ def conditions_of(
     notes = sorted({note for row in rows if row["arms_note"] for note in row["arms_note"].split("; ")})
     if len(environments) > 1:
         notes.append("environments are mixed")
+    asked_for = ("audit-problem", *stages_with(settings.baselines))
     return Conditions(
         tau=settings.tau,
         confidence=settings.confidence,
@@ -94,8 +103,9 @@ def conditions_of(
         n_problems_active=n_active,
         environments=environments,
         ceilings=tuple(sorted({c for c in map(ceilings_of, rows) if c is not None})),
-        modes={stage: values(column) for stage, column in MODE_COLUMNS.items()},
-        protocol_digests={stage: values(column) for stage, column in DIGEST_COLUMNS.items()},
+        arms=arms_of(settings),
+        modes={stage: values(column) for stage, column in MODE_COLUMNS.items() if stage in asked_for},
+        protocol_digests={stage: values(column) for stage, column in DIGEST_COLUMNS.items() if stage in asked_for},
         allow_mixed=settings.allow_mixed,
         findings=values("device_kind") == ("cuda",) and len(environments) == 1,
         notes=tuple(notes),
@@ -106,7 +116,7 @@ def final_verdict(row: Row) -> str | None:
     """The hidden verdict or, where that is a pass, what the timing stages or the memory stage found wrong."""
     if row["verdict_hidden"] != "pass":
         return row["verdict_hidden"]
-    later = (row["time_fp32_verdict"], row["time_tf32_verdict"], row["memory_verdict"])
+    later = [row[column] for column in (*_VERDICTS, "memory_verdict")]
     # A time that could not be had is no failure.
     return next((verdict for verdict in later if verdict not in (None, "pass", "unstable")), "pass")
 
@@ -115,7 +125,7 @@ def to_review(row: Row, above: float) -> str | None:
     """A verified candidate's speedups above a bound and times below a floor, in words; None where there is none."""
     if row["verdict_hidden"] != "pass":
         return None
-    large = {arm: row[f"speedup_{arm}"] for arm in ARMS if (row[f"speedup_{arm}"] or 0.0) > above}
+    large = {arm: row[f"speedup_{arm}"] for arm in EVERY_ARM if (row[f"speedup_{arm}"] or 0.0) > above}
     claims = [f"{arm} {value:.1f}x" for arm, value in large.items()]
     if row["implausible_in"]:
         claims.append(f"implausible in {row['implausible_in']}: faster than its inputs and outputs can move")
@@ -126,7 +136,7 @@ def to_review(row: Row, above: float) -> str | None:
 
 def _timed_as(rows: Sequence[Row], verdict: str) -> int:
     """Candidates of which a timing record has this verdict."""
-    return sum(verdict in (row["time_fp32_verdict"], row["time_tf32_verdict"]) for row in rows)
+    return sum(any(row[column] == verdict for column in _VERDICTS) for row in rows)
 
 
 def summary_of(name: str, dtype: str | None, rows: Sequence[Row], settings: AggregationSettings) -> GeneratorSummary:
@@ -152,7 +162,7 @@ def summary_of(name: str, dtype: str | None, rows: Sequence[Row], settings: Aggr
             row["verdict_hidden"] == "pass" and final_verdict(row) not in ("pass", "time_disputed") for row in rows
         ),
         n_baseline_disturbed=sum(
-            row["time_fp32_baseline_disturbed"] is True or row["time_tf32_baseline_disturbed"] is True for row in rows
+            any(row[f"{column_name(stage)}_baseline_disturbed"] is True for stage in TIME_STAGES) for row in rows
         ),
         n_time_disputed=_timed_as(rows, "time_disputed"),
         n_unstable=_timed_as(rows, "unstable"),

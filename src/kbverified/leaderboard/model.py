@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from kbverified.metrics import Arm
+from kbverified.metrics import ARMS, Arm
 from kbverified.protocol import SCHEMA_VERSION
 from kbverified.records import Record
 from kbverified.verdicts import Test
@@ -118,6 +118,8 @@ class Conditions(Record):
     resamples: int
     headline_arm: Arm
     headline_test: Test
+    arms: tuple[Arm, ...] = ARMS
+    """The arms of the entries: the three of every run, and those of its optional baselines."""
     suites: tuple[str, ...]
     n_problems_selected: int
     n_problems_active: int

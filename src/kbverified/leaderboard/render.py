@@ -18,7 +18,7 @@ from rich.text import Text
 
 from kbverified import records
 from kbverified.leaderboard.model import Entry, Estimate, Leaderboard
-from kbverified.metrics import Arm
+from kbverified.metrics import OPTIONAL_ARMS, Arm
 from kbverified.verdicts import Test
 
 FILE_NAMES = {"json": "leaderboard.json", "csv": "leaderboard.csv", "md": "leaderboard.md"}
@@ -28,6 +28,8 @@ ARM_MEANING = {
     "naive": "reference(default) / candidate(default)",
     "published": "reference(tf32) / candidate(default), from two jobs",
     "matched": "reference(tf32) / candidate(tf32)",
+    "ieee": "reference(ieee) / candidate(ieee)",
+    "compile": "torch.compile(reference)(tf32) / candidate(tf32)",
 }
 
 
@@ -97,18 +99,30 @@ def _percent(estimate: Estimate | None) -> str:
 
 def headline_columns(leaderboard: Leaderboard) -> list[str]:
     arm, test = leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test
-    others = [f"{a}+{t}" for a, t in _beside(arm, test)]
+    others = [f"{a}+{t}" for a, t in _beside(leaderboard)]
+    dtype = ["dtype"] if _several_dtypes(leaderboard) else []
     return [
-        "generator", "suite", "level", "problems", "samples", f"correct % {test}", f"Correct Speedup (n) {arm}+{test}",
-        *others, f"fast_1 % {arm}+{test}", "SOL-like score (n)", "implausible",
-        "memory efficiency", "memory efficient %",
+        "generator", *dtype, "suite", "level", "problems", "samples",
+        f"correct % {test}", f"Correct Speedup (n) {arm}+{test}", *others,
+        f"fast_1 % {arm}+{test}", "SOL-like score (n)", "implausible", "memory efficiency", "memory efficient %",
     ]  # fmt: skip
 
 
-def _beside(arm: Arm, test: Test) -> list[tuple[Arm, Test]]:
-    """The two arms named beside the headline: the published one, and what KernelBench itself would say."""
+def _several_dtypes(leaderboard: Leaderboard) -> bool:
+    return len({entry.dtype for entry in leaderboard.entries}) > 1
+
+
+def _beside(leaderboard: Leaderboard) -> list[tuple[Arm, Test]]:
+    """The arms named beside the headline: the published one, what KernelBench itself would say, optional baselines.
+
+    Under an optional baseline's headline the matched arm stands there too.
+    """
+    c = leaderboard.conditions
     wanted: list[tuple[Arm, Test]] = [("published", "hidden"), ("naive", "standard")]
-    return [pair for pair in wanted if pair != (arm, test)]
+    optional: list[tuple[Arm, Test]] = [(arm, c.headline_test) for arm in c.arms if arm in OPTIONAL_ARMS]
+    if (c.headline_arm, c.headline_test) in optional:
+        optional.insert(0, ("matched", c.headline_test))
+    return [pair for pair in [*wanted, *optional] if pair != (c.headline_arm, c.headline_test)]
 
 
 def headline_rows(leaderboard: Leaderboard) -> list[list[str]]:
@@ -118,11 +132,12 @@ def headline_rows(leaderboard: Leaderboard) -> list[list[str]]:
     for entry in leaderboard.entries:
         if (entry.arm, entry.test) != (arm, test):
             continue
-        beside = [leaderboard.entry(entry.generator, entry.suite, entry.level, a, t) for a, t in _beside(arm, test)]
+        beside = [leaderboard.entry(entry.generator, entry.suite, entry.level, a, t) for a, t in _beside(leaderboard)]
         covered = entry.n_problems - entry.n_without_candidate
         rows.append(
             [
                 entry.generator,
+                *([entry.dtype or DASH] if _several_dtypes(leaderboard) else []),
                 entry.suite,
                 "all" if entry.level is None else str(entry.level),
                 str(covered) if covered == entry.n_problems else f"{covered} of {entry.n_problems}",
@@ -171,7 +186,7 @@ def markdown_text(leaderboard: Leaderboard) -> str:
     """The leaderboard to read: headline, conditions, what was not measured, left out, and the verdicts."""
     lines = ["# Leaderboard", "", *_table(headline_columns(leaderboard), headline_rows(leaderboard)), ""]
     lines += ["## Conditions", "", *(f"- {line}" for line in conditions_lines(leaderboard))]
-    lines += [f"- Arm {arm}: {meaning}." for arm, meaning in ARM_MEANING.items()]
+    lines += [f"- Arm {arm}: {meaning}." for arm, meaning in ARM_MEANING.items() if arm in leaderboard.conditions.arms]
     lines += ["- Memory: torch's allocator peak, baseline / candidate, of the sample that won on speed.", ""]
     lines += _section("Not measured", _null_lines(leaderboard))
     lines += _section("Problems left out", [f"{e.suite}/{e.problem}: {e.reason}" for e in leaderboard.excluded])
@@ -209,7 +224,7 @@ def _means(leaderboard: Leaderboard, entry: Entry) -> tuple[Estimate | None, ...
     """The means that the headline table shows of an entry, in the order of _MEANS; None where it shows none."""
     headline = (leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test)
     shown = (entry.arm, entry.test)
-    speed = entry.correct_speedup if shown in (headline, *_beside(*headline)) else None
+    speed = entry.correct_speedup if shown in (headline, *_beside(leaderboard)) else None
     beside = (entry.sol_score, entry.memory_efficiency["allocator_peak"]) if shown == headline else (None, None)
     return speed, *beside
 
@@ -244,16 +259,18 @@ def terminal_table(leaderboard: Leaderboard) -> Table:
     """The headline as a table for rich's console: intervals on a second line, a section per generator and suite."""
     table = Table(title="Leaderboard", header_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     suites = len(leaderboard.conditions.suites) > 1
-    for i, name in enumerate(headline_columns(leaderboard)):
-        if suites or name != "suite":
-            table.add_column(name.replace("+", "\n"), justify="left" if i < 3 else "right")
+    names = headline_columns(leaderboard)
+    suite, level = names.index("suite"), names.index("level")
+    shown = [i for i in range(len(names)) if suites or i != suite]
+    for i in shown:
+        table.add_column(names[i].replace("+", "\n"), justify="left" if i <= level else "right")
     previous = None
     for row in headline_rows(leaderboard):
-        if previous is not None and row[:2] != previous:
+        if previous is not None and row[:level] != previous:
             table.add_section()
-        previous = row[:2]
+        previous = row[:level]
         cells = [Text(cell.replace(" [", "\n[").replace(", ", ",\u00a0")) for cell in row]
-        table.add_row(*(cells if suites else cells[:1] + cells[2:]), style="bold" if row[2] == "all" else None)
+        table.add_row(*(cells[i] for i in shown), style="bold" if row[level] == "all" else None)
     return table
 
 

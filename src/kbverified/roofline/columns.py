@@ -11,13 +11,14 @@ from typing import Any
 
 from kbverified import protocol, records
 from kbverified.kernel_table import column_name
+from kbverified.keys import BASELINE_STAGES
 from kbverified.records import Ceilings, DeviceInfo, ProblemRecord, TimeRecord
 from kbverified.roofline import floor
 from kbverified.roofline.floor import Rates
 
 Part = tuple[dict[str, Any], dict[str, str | None]]
 
-ARM_STAGE = {"naive": "time-fp32", "published": "time-fp32", "matched": "time-tf32"}
+ARM_STAGE = {"naive": "time-fp32", "published": "time-fp32", "matched": "time-tf32", **BASELINE_STAGES}
 """The record that an arm's claim (the candidate's time) is from; matched is from ``matched_from`` where that is set."""
 
 
