@@ -23,10 +23,11 @@ THREAD_COUNTS = (
 
 READ_AT_IMPORT = (
     "OMP_", "GOMP_", "KMP_", "MKL", "DNNL_", "ONEDNN_", "OPENBLAS_", "NPY_", "TORCH", "PYTORCH_",
+    "NVIDIA_TF32_OVERRIDE", "CUBLAS_", "CUDNN_",
 )  # fmt: skip
-"""Families of variables that torch, numpy and their libraries read while they are loaded.
+"""Families of variables that torch, numpy and their libraries read while they are loaded, or decide arithmetic by.
 
-Seen with an interposed getenv() and os.environ while torch 2.13 was imported.
+All but the last three seen with an interposed getenv() and os.environ while torch 2.13 was imported.
 """
 
 READ_AT_START = ("LD_", "PYTHON")

@@ -76,7 +76,7 @@ def run_stage(
         where: dict[str, Any] = {}
     else:
         try:
-            fields, where = _run(stage, candidate, sha, problem, audit_path, settings, compiled_path)
+            fields, where = _run(stage, candidate, sha, problem, audit_path, settings, compiled_path, gate_path)
             fields = {"status": "ok", **fields}
         except NotMeasurable as error:
             fields, where = {"status": "skipped", "reason": str(error)}, {}
@@ -164,6 +164,7 @@ def _run(
     audit_path: Path,
     settings: Settings,
     compiled_path: Path | None,
+    gate_path: Path | None,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run a stage; (fields of its record, fields of its provenance)."""
     from kbverified.judge import build
@@ -184,6 +185,8 @@ def _run(
     folder = directories.build_directory(settings.build_root, sha, toolchain.find(settings.arch))
     writable = stage == "hidden-gate"
     job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode, allowed_cores=allowed_cores)
+    if gate_path is not None:
+        job.gate_error = _gate_error(records.read(gate_path, GateRecord))
     if stage == "time-compile":
         from kbverified.judge import compiled as baselines
 
@@ -210,6 +213,13 @@ def _run(
     if "device_hold_s" in where:
         where["device_hold_parts_s"] = job.hold_parts_s
     return fields, where
+
+
+def _gate_error(gate: GateRecord) -> float | None:
+    """The worst relative rms error under the original inputs; None where the gate has none."""
+    errors = [t.rms_relative_error for t in gate.trials if t.distribution == protocol.STANDARD_DISTRIBUTION]
+    known = [error for error in errors if error is not None]
+    return max(known) if known else None
 
 
 def lease_times(held: Lease | None) -> dict[str, Any]:

@@ -245,6 +245,8 @@ def fill(problem: Path, audit: ProblemRecord, settings: StageSettings, folder: P
     except NotMeasurable as error:
         return note.model_copy(update={"reason": str(error)})
     except CandidateFailure as failure:
+        if failure.verdict in ("crash", "out_of_memory"):  # trusted code: the machine's, and tried again
+            raise InfrastructureFault(f"torch.compile of {problem} did not get through: {failure}") from failure
         return note.model_copy(update={"reason": f"torch.compile did not get through: {failure}"[:300]})
     finally:
         job.end()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from kbverified import layout
+from kbverified import layout, precision
 from kbverified.correctness import compare_all
 from kbverified.judge.inputs import secret_seed
 from kbverified.judge.party import machines_fault
@@ -21,6 +21,7 @@ from kbverified.judge.reference import Reference
 from kbverified.judge.side import Side
 from kbverified.protocol import (
     STANDARD_DISTRIBUTION,
+    TIMED_OUTPUT_ARITHMETIC_MARGIN,
     TIMED_OUTPUT_REPLAY_FLOOR,
     TIMED_OUTPUT_REPLAY_RATIO,
     TIMED_OUTPUT_RMS_LIMIT,
@@ -204,17 +205,37 @@ def redraw(reference: Reference) -> Any:
     return reference.draw(STANDARD_DISTRIBUTION, secret_seed())
 
 
-def output_limit(reference: Reference) -> float:
-    """The relative rms error beyond which a timed output of this problem is wrong.
+def output_limit(reference: Reference, mode: str, gate_error: float | None) -> float:
+    """The relative rms error beyond which a timed output of this candidate is wrong: the least of three.
 
-    Outputs that hardly depend on the input would let one kept answer pass for all: there the limit is half the way to
-    another input's output, as far as TF32 leaves room for that.
+    - TIMED_OUTPUT_RMS_LIMIT.
+    - What its arithmetic explains, with room: its own error in the gate (``gate_error``, None where it is not known)
+      and the reference's in this mode against ieee. A kernel that is exact in the gate may not be coarse on the clock.
+    - Half the way to another input's output: outputs that hardly depend on the input would let one kept answer pass
+      for all.
     """
-    own, other = (layout.leaves(reference.forward(redraw(reference))) for _ in range(2))
-    away = compare_all(other, own).rms_relative_error
-    if away is None or away <= TIMED_OUTPUT_REPLAY_FLOOR:
-        return TIMED_OUTPUT_RMS_LIMIT
-    return min(TIMED_OUTPUT_RMS_LIMIT, max(TIMED_OUTPUT_REPLAY_FLOOR, TIMED_OUTPUT_REPLAY_RATIO * away))
+    inputs = redraw(reference)
+    own = layout.leaves(reference.forward(inputs))
+    limits = [TIMED_OUTPUT_RMS_LIMIT]
+    if gate_error is not None:
+        explained = gate_error + _mode_error(reference, inputs, own, mode)
+        limits.append(TIMED_OUTPUT_ARITHMETIC_MARGIN * explained + TIMED_OUTPUT_REPLAY_FLOOR)
+    away = compare_all(layout.leaves(reference.forward(redraw(reference))), own).rms_relative_error
+    if away is not None and away > TIMED_OUTPUT_REPLAY_FLOOR:
+        limits.append(max(TIMED_OUTPUT_REPLAY_FLOOR, TIMED_OUTPUT_REPLAY_RATIO * away))
+    return min(limits)
+
+
+def _mode_error(reference: Reference, inputs: Any, own: list[Any], mode: str) -> float:
+    """How far the reference itself is off in this mode: relative rms error against ieee, on the same inputs."""
+    if mode == "ieee":
+        return 0.0
+    precision.set_mode("ieee")
+    try:
+        exact = layout.leaves(reference.forward(inputs))
+    finally:
+        precision.set_mode(mode)
+    return compare_all(own, exact).rms_relative_error or 0.0
 
 
 def verify(side: Side, reference: Reference, inputs: Any, trace: Trace) -> Any:

@@ -73,6 +73,8 @@ class Job:
     builds_in_gate: bool = False
     """The compile stage left building to the gate: its first launch may take as long as a build."""
     mode: str = "ieee"
+    gate_error: float | None = None
+    """Relative rms error under the original inputs in the gate; None where no gate record says it."""
     compiled: Any = None
     """compiled.Compiled: the baseline goes through torch.compile and starts from these caches."""
     parties: list[Party] = field(default_factory=list)

@@ -71,7 +71,7 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool
     alone, _ = baseline(lambda: a.time(a.hot, max(a.repetitions, 5)))
     inputs = None
     trace = Trace()
-    trace.limit = output_limit(reference)
+    trace.limit = output_limit(reference, job.mode, job.gate_error)
     measured = _together if interleaved else _one_after_the_other
     found, worst_of_batches = measured(job, reference, a, b, trace)
     fields = _fields(job, trace, alone, found, worst_of_batches)
