@@ -20,7 +20,7 @@ def stage():
     folder.chmod(0o755)
     package = folder / "src/kbverified"
     package.mkdir(parents=True)
-    for name in ("__init__.py", "protocol.py"):
+    for name in ("__init__.py", "keys.py", "protocol.py"):
         shutil.copy(SOURCES / name, package)
     for name in ("sandbox", "evaluator"):
         shutil.copytree(SOURCES / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
