@@ -24,7 +24,7 @@ from kbverified.candidate_records import (
     read_problem,
 )
 from kbverified.kernel_table import MEMORY_FIELDS, column_name, write_parquet
-from kbverified.keys import BASELINE_STAGES, EVERY_STAGE, TIME_STAGES, CandidateKey, ProblemKey, stages_with
+from kbverified.keys import BASELINE_STAGES, EVERY_STAGE, TIME_STAGES, Baseline, CandidateKey, ProblemKey, stages_with
 from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord
 from kbverified.roofline.columns import roofline_columns, withhold
 
@@ -48,7 +48,7 @@ class AggregationSettings(BaseModel):
     """Tolerance per dtype: a critical tolerance of at most this passes."""
     allow_mixed: bool = False
     """Let records of different devices, drivers, torch, CUDA, protocols or gate modes into one table."""
-    baselines: tuple[Literal["ieee", "compile"], ...] = ()
+    baselines: tuple[Baseline, ...] = ()
     """Optional baselines whose records are read, and whose arms are shown."""
     headline_arm: metrics.Arm = "matched"
     headline_test: Literal["standard", "hidden"] = "hidden"
@@ -204,9 +204,10 @@ def _timings(found: CandidateRecords, settings: AggregationSettings) -> Part:
     reasons: dict[str, str | None] = {}
     timings = {}
     asked_for = stages_with(settings.baselines)
+    times = {stage: _time(found, stage) if stage in asked_for else None for stage in TIME_STAGES}
     for stage in TIME_STAGES:
         if stage in asked_for:
-            timing = arms.read_timing(stage, _time(found, stage), settings, found.path(stage))
+            timing = arms.read_timing(stage, times[stage], found.path(stage))
         else:
             timing = arms.Timing(stage, None, f"{stage} not asked for: baselines does not name it")
         columns |= arms.timing_columns(timing, settings)
@@ -216,9 +217,8 @@ def _timings(found: CandidateRecords, settings: AggregationSettings) -> Part:
     kind = next((device.kind for device in devices if device is not None), None)
     arm, why = arms.arm_columns(timings, _dtype(found), kind, settings)
     flags, why_flags = arms.flag_columns(
-        {"hidden-gate": _gate(found), **{stage: _time(found, stage) for stage in TIME_STAGES if stage in asked_for}}
+        {"hidden-gate": _gate(found), **{stage: times[stage] for stage in TIME_STAGES if stage in asked_for}}
     )
-    times = {stage: _time(found, stage) if stage in asked_for else None for stage in TIME_STAGES}
     roof, why_roof = roofline_columns(found.root, found.problem, times, columns, reasons)
     columns, reasons = {**columns, **arm, **flags, **roof}, {**reasons, **why, **why_roof, "flags": why_flags}
     withhold(columns, reasons, kind)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from kbverified import protocol, round_statistics, statistics
 from kbverified.kernel_table import column_name
-from kbverified.keys import BASELINE_STAGES
+from kbverified.keys import BASELINE_STAGES, STAGE_MODES
 from kbverified.metrics import EVERY_ARM, OPTIONAL_ARMS, Arm
 from kbverified.records import FlagState, GateRecord, RecordError, TimeRecord
 from kbverified.round_statistics import Estimated, Interval, Rounds
@@ -21,13 +21,6 @@ from kbverified.verdicts import why_missing
 
 # What each precision mode sets (protocol.md): matmul TF32, cuDNN TF32.
 MODE_FLAGS = {"ieee": (False, False), "default": (False, True), "tf32": (True, True)}
-# The mode in which each timing stage runs both of its sides; under another, its times have no arm's name.
-STAGE_MODES = {
-    "time-fp32": "default",
-    "time-tf32": "tf32",
-    "time-ieee": "ieee",
-    "time-compile": protocol.COMPILED_BASELINE_MODE,
-}
 PRECISION_FLAGS = ("matmul_tf32", "cudnn_tf32", "matmul_precision", "default_dtype")
 
 
@@ -57,7 +50,7 @@ class Speedup:
     why_null: str | None
 
 
-def read_timing(stage: str, record: TimeRecord | None, settings: Settings, path: Path) -> Timing:
+def read_timing(stage: str, record: TimeRecord | None, path: Path) -> Timing:
     """The rounds of one timing record that count, if its times may be used (its verdict is pass).
 
     ``path`` is the record's file, for messages. Raises RecordError for a time that is not positive.

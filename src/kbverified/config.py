@@ -20,12 +20,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from kbverified import protocol
-from kbverified.keys import BASELINE_STAGES, NAME_PATTERN, PROBLEM_PATTERN
+from kbverified.keys import BASELINE_STAGES, NAME_PATTERN, PROBLEM_PATTERN, Baseline
+from kbverified.metrics import Arm
 
 Device = Literal["auto", "cuda", "cpu"]
 Sandbox = Literal["auto", "full", "user", "none"]
-Arm = Literal["naive", "published", "matched", "ieee", "compile"]
-Baseline = Literal["ieee", "compile"]
 
 
 class ConfigError(ValueError):
@@ -99,7 +98,7 @@ class Timeouts(Section):
 
 class Timing(Section):
     budget_s: float = Field(default=1.5, gt=0)
-    """Seconds of a device that the rounds of one timing stage may take to reach the target, beyond the ten they get."""
+    """Seconds of a device that the rounds of one timing stage may take; ten are made in any case."""
 
 
 class Compile(Section):

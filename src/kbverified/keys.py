@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from kbverified.protocol import COMPILED_BASELINE_MODE
 
 # One wildcard, one law. The Snakefile constrains its wildcards with these very patterns.
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -21,8 +24,18 @@ STAGES = ("compile", "hidden-gate", "time-fp32", "time-tf32", "memory")
 BASELINE_STAGES = {"ieee": "time-ieee", "compile": "time-compile"}
 """The stage of each optional baseline, which the configuration's ``baselines`` may name."""
 
+Baseline = Literal["ieee", "compile"]
+
 TIME_STAGES = ("time-fp32", "time-tf32", *BASELINE_STAGES.values())
 EVERY_STAGE = ("compile", "hidden-gate", *TIME_STAGES, "memory")
+
+STAGE_MODES = {
+    "time-fp32": "default",
+    "time-tf32": "tf32",
+    "time-ieee": "ieee",
+    "time-compile": COMPILED_BASELINE_MODE,
+}
+"""The precision mode in which each timing stage runs both of its sides; under another its times have no arm's name."""
 
 
 def stages_with(baselines: Iterable[str]) -> tuple[str, ...]:

@@ -16,16 +16,10 @@ from typing import Any
 
 from kbverified import __version__, lease, protocol, records
 from kbverified.judge.party import NotMeasurable, Settings
+from kbverified.keys import STAGE_MODES
 from kbverified.lease import Lease
 from kbverified.records import STAGE_MODELS, CompileRecord, GateRecord, ProblemRecord, Provenance, StageRecord
 from kbverified.sandbox import forked
-
-TIMING_MODE = {
-    "time-fp32": "default",
-    "time-tf32": "tf32",
-    "time-ieee": "ieee",
-    "time-compile": protocol.COMPILED_BASELINE_MODE,
-}
 
 
 class Clock:
@@ -181,7 +175,7 @@ def _run(
     from kbverified.judge.stage import Job
     from kbverified.sandbox import reclaim
 
-    mode = settings.gate_mode if stage == "hidden-gate" else TIMING_MODE.get(stage, "default")
+    mode = settings.gate_mode if stage == "hidden-gate" else STAGE_MODES.get(stage, "default")
     folder = directories.build_directory(settings.build_root, sha, toolchain.find(settings.arch))
     writable = stage == "hidden-gate"
     job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode, allowed_cores=allowed_cores)

@@ -14,7 +14,7 @@ PATH = Path("results/time-fp32/g/s/level1_1/0.json")
 
 
 def timing(stage, record):
-    return arms.read_timing(stage, record, SETTINGS, PATH)
+    return arms.read_timing(stage, record, PATH)
 
 
 def speedups(fp32, tf32, dtype="fp32", kind="cuda", ieee=None, compiled=None):

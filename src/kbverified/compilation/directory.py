@@ -41,11 +41,17 @@ def locked(directory: Path) -> Iterator[Path]:
     What a judge that was killed left in a worker's hands is taken back first.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    lock = directory.parent / f"{directory.name}.lock"
-    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+    with exclusive(directory.parent / f"{directory.name}.lock", 0o600):
         reclaim(directory)
         yield directory
+
+
+@contextlib.contextmanager
+def exclusive(lock: Path, mode: int) -> Iterator[None]:
+    """Hold a lock file, made with these permissions where it is missing, alone. Raises OSError."""
+    fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(fd)

@@ -9,7 +9,6 @@ base; an index says which other headers a source has to have (``slim_choice.py``
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -22,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbverified.compilation import cache
+from kbverified.compilation.directory import exclusive
 from kbverified.compilation.slim_compiler import Compiler
 from kbverified.compilation.slim_headers import kept_sources, write, write_headers
 from kbverified.compilation.slim_index import make_index
@@ -69,15 +69,9 @@ def slim_tree(root: Path, toolchain: Toolchain) -> Path | None:
         return None
 
 
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> contextlib.AbstractContextManager[None]:
     """Hold what is being made in a folder. Raises OSError."""
-    fd = os.open(folder.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
+    return exclusive(folder.with_suffix(".lock"), 0o644)
 
 
 def _made(folder: Path, toolchain: Toolchain) -> bool:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import platform
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kbverified.devices.base import Device
     from kbverified.lease import Gpu
+
+
+def cpu_model() -> str:
+    """The processor of this machine, by the kernel's name for it."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
 
 
 def open_device(kind: str, gpu: Gpu | None = None) -> Device:

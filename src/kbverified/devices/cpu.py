@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 import torch
 
+from kbverified.devices import cpu_model
 from kbverified.devices.base import Device, SharedBuffer
 from kbverified.records import DeviceInfo
 
@@ -31,7 +31,8 @@ class CpuDevice(Device):
         self._flush: torch.Tensor | None = None
 
     def info(self) -> DeviceInfo:
-        return DeviceInfo(kind="cpu", name=_cpu_name(), torch=torch.__version__, memory_bytes=self.total_bytes())
+        name = f"{cpu_model()} x{os.cpu_count()}"
+        return DeviceInfo(kind="cpu", name=name, torch=torch.__version__, memory_bytes=self.total_bytes())
 
     def allocate(self, nbytes: int) -> SharedBuffer:
         fd = os.memfd_create("kbverified", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -134,10 +135,3 @@ def _last_level_cache_bytes() -> int | None:
         except (OSError, ValueError):
             return None
     return 1024 * sum(sizes_kib.values()) or None
-
-
-def _cpu_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return f"{line.split(':', 1)[1].strip()} x{os.cpu_count()}"
-    return f"{platform.machine()} x{os.cpu_count()}"

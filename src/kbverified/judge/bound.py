@@ -24,6 +24,7 @@ from kbverified.judge.loose import loose_verdict
 from kbverified.judge.reference import Reference
 from kbverified.judge.rounds import Trace, baseline, redraw
 from kbverified.judge.side import Side, checked_times
+from kbverified.metrics import significant
 from kbverified.protocol import (
     FORWARD_SEED,
     TIMING_BATCH_BUDGET_MS,
@@ -101,13 +102,13 @@ class Bound:
             outcome=self.outcome(),  # type: ignore[arg-type]
             k=self.candidate[0].count,
             batches=len(self.candidate),
-            baseline_wall_ms=tuple(_rounded(batch.wall_ms) for batch in self.base),
-            baseline_launches_ms=tuple(_rounded(batch.launches_ms) for batch in self.base),
-            candidate_wall_ms=tuple(_rounded(batch.wall_ms) for batch in self.candidate),
-            claim_ms=_rounded(self.claim_ms),
-            t_judge_ms=_rounded(self.t_judge_ms()),
-            drift=_rounded(self.drift()),
-            undetected_gain_at_most=_rounded(max(self.wall_ms() / self.claim_ms, 1.0)),
+            baseline_wall_ms=tuple(significant(batch.wall_ms) for batch in self.base),
+            baseline_launches_ms=tuple(significant(batch.launches_ms) for batch in self.base),
+            candidate_wall_ms=tuple(significant(batch.wall_ms) for batch in self.candidate),
+            claim_ms=significant(self.claim_ms),
+            t_judge_ms=significant(self.t_judge_ms()),
+            drift=significant(self.drift()),
+            undetected_gain_at_most=significant(max(self.wall_ms() / self.claim_ms, 1.0)),
         )
 
 
@@ -228,7 +229,3 @@ def run_batch(side: Side, drawn: list[Any], reference: Reference | None = None) 
 
 def _median(values: list[float]) -> float:
     return statistics.median(values) if values else 0.0
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.6g}")

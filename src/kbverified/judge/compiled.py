@@ -12,7 +12,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from pydantic import Field
 
 from kbverified import records
 from kbverified.compilation import directory, toolchain
+from kbverified.devices import cpu_model
 from kbverified.judge.party import AMBIGUOUS, BaselineUnusable, CandidateFailure, InfrastructureFault, NotMeasurable
 from kbverified.judge.party import Settings as StageSettings
 from kbverified.judge.stage import COMPILING, Job
@@ -167,7 +167,7 @@ def environment_of(settings: StageSettings) -> dict[str, Any]:
         triton = None
     return {
         "device": settings.device,
-        "name": gpus[0].name if gpus else _cpu(),
+        "name": gpus[0].name if gpus else cpu_model(),  # generated C++ depends on its vector instructions
         "toolchain": tools.identity(),
         "triton": triton,
         "dtype": settings.dtype,
@@ -176,14 +176,6 @@ def environment_of(settings: StageSettings) -> dict[str, Any]:
         "options": COMPILED_BASELINE_OPTIONS,
         "rms_limit": COMPILED_BASELINE_RMS_LIMIT,
     }
-
-
-def _cpu() -> str:
-    """The processor, on whose vector instructions generated C++ depends."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
 
 
 def cache_folder(root: Path, problem_sha256: str, environment: dict[str, Any]) -> Path:

@@ -97,9 +97,9 @@ class Exchange:
         """Have the worker launch once and deliver. Raises CandidateFailure."""
         return self.party.ask({"do": "forward", "forward_seed": FORWARD_SEED}, timeout_s=timeout_s)
 
-    def take(self, index: int = 0) -> list[torch.Tensor]:
+    def take(self) -> list[torch.Tensor]:
         """Copy the delivered outputs to private memory, which no worker maps."""
-        return [view.clone() for view in self._output_views(index)]
+        return [view.clone() for view in self._output_views()]
 
     def private_outputs(self) -> list[list[torch.Tensor]]:
         """Room for every set of outputs in private memory, made before a clock runs: allocating may take longer."""

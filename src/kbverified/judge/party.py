@@ -90,7 +90,7 @@ class Settings:
     gate_mode: str = "ieee"
     threads: int | None = None
     timing_budget_s: float = 1.5
-    """What the rounds of one timing stage may take beyond the least number."""
+    """What the rounds of one timing stage may take; the least number is made in any case."""
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.stage import Job
+from kbverified.metrics import significant
 from kbverified.protocol import (
     FORWARD_SEED,
     TIMING_CLOCKS_AGREE_RATIO,
@@ -18,7 +19,6 @@ from kbverified.protocol import (
     TIMING_REPETITIONS_MAX,
     TIMING_ROUND_ROOM,
     TIMING_SHORTEST_MS,
-    TIMING_SIGNIFICANT_DIGITS,
     TIMING_TURN_MS,
     TIMING_WARMUP_BUDGET_MS,
     TIMING_WARMUP_CHUNK,
@@ -134,4 +134,4 @@ def checked_times(claim: Any, count: int, wall_ms: float) -> list[float]:
         )
     if sum(claim) > TIMING_CLOCKS_AGREE_RATIO * wall_ms:
         raise CandidateFailure("protocol_violation", f"{sum(claim):.1f} ms in launches of {wall_ms:.1f} ms in all")
-    return [float(f"{t:.{TIMING_SIGNIFICANT_DIGITS}g}") for t in claim]
+    return [significant(t) for t in claim]

@@ -276,6 +276,12 @@ def _claim(row: Row, arm: Arm, field: str) -> Any:
     return row[f"{kernel_table.column_name(claim_stage(arm, row['matched_from']))}_{field}"]
 
 
+def _why_no_claim(row: Row, arm: Arm) -> str | None:
+    """Why such a column is null."""
+    why: str | None = row[f"why_null_roofline_{kernel_table.column_name(claim_stage(arm, row['matched_from']))}"]
+    return why
+
+
 def _sol_score(
     verified: Sequence[Row], best: Best, scope: Scope, arm: Arm, why_speed: str | None, settings: AggregationSettings
 ) -> Estimate:
@@ -285,8 +291,7 @@ def _sol_score(
     scores = [None if row is None else _claim(row, arm, "sol_score") for row in best.winners]
     present = [score for score in scores if score is not None]
     if scope.counts is None or not present:
-        column = "why_null_roofline_time_" + ("tf32" if arm == "matched" else "fp32")
-        reasons = Counter(row[column] for row in verified if row[column])
+        reasons = Counter(why for row in verified if (why := _why_no_claim(row, arm)))
         why = max(sorted(reasons), key=lambda reason: reasons[reason]) if reasons else "no winner has a score"
         return Estimate(value=None, n=0, why_null=why_speed or why)
     interval = mean_interval(scores, scope.counts, settings.confidence)

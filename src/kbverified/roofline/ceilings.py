@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kbverified.metrics import significant
 from kbverified.protocol import (
     CEILING_BUDGET_S,
     CEILING_BUFFER_BYTES,
@@ -133,5 +134,5 @@ def _repeat(device: Any, launch: Callable[[], Any]) -> tuple[float, ...]:
     while len(times) < CEILING_REPETITIONS and (len(times) < 3 or time.monotonic() - start < CEILING_BUDGET_S):
         device.flush_cache()
         elapsed_ms, _ = device.time_ms(launch)
-        times.append(float(f"{elapsed_ms:.6g}"))
+        times.append(significant(elapsed_ms))
     return tuple(times)
