@@ -24,7 +24,7 @@ from kbverified.candidate_records import (
     read_problem,
 )
 from kbverified.kernel_table import MEMORY_FIELDS, column_name, write_parquet
-from kbverified.keys import BASELINE_STAGES, EVERY_STAGE, TIME_STAGES, Baseline, CandidateKey, ProblemKey, stages_with
+from kbverified.keys import EVERY_STAGE, TIME_STAGES, Baseline, CandidateKey, ProblemKey, stages_with
 from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord
 from kbverified.roofline.columns import roofline_columns, withhold
 
@@ -247,7 +247,7 @@ def _environment(found: CandidateRecords, settings: AggregationSettings) -> Part
     present = {stage: provenance for stage, _, provenance in found.present()}
     columns: dict[str, Any] = {
         f"protocol_digest_{column_name(stage)}": present[stage].protocol_digest if stage in present else None
-        for stage in (*kernel_table.DIGEST_STAGES, *BASELINE_STAGES.values())
+        for stage in kernel_table.EVERY_DIGEST_STAGE
     }
     missing = [stage for stage in kernel_table.DIGEST_STAGES if stage not in present]
     reasons: dict[str, str | None] = {"protocol": f"no record of {', '.join(missing)}" if missing else None}

@@ -25,6 +25,7 @@ TEXT, NUMBER, WHOLE, TRUTH = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 
 MEMORY_FIELDS = ("allocator_peak", "allocator_above", "device_peak", "device_above")
 DIGEST_STAGES = ("audit-problem", *STAGES)
+EVERY_DIGEST_STAGE = (*DIGEST_STAGES, *BASELINE_STAGES.values())
 
 Columns = dict[str, pa.DataType]
 

@@ -273,13 +273,11 @@ def _entry(
 
 def _claim(row: Row, arm: Arm, field: str) -> Any:
     """A column of the roofline in the record that holds an arm's claim."""
-    return row[f"{kernel_table.column_name(claim_stage(arm, row['matched_from']))}_{field}"]
+    return row[f"{_claim_group(row, arm)}_{field}"]
 
 
-def _why_no_claim(row: Row, arm: Arm) -> str | None:
-    """Why such a column is null."""
-    why: str | None = row[f"why_null_roofline_{kernel_table.column_name(claim_stage(arm, row['matched_from']))}"]
-    return why
+def _claim_group(row: Row, arm: Arm) -> str:
+    return kernel_table.column_name(claim_stage(arm, row["matched_from"]))
 
 
 def _sol_score(
@@ -291,7 +289,8 @@ def _sol_score(
     scores = [None if row is None else _claim(row, arm, "sol_score") for row in best.winners]
     present = [score for score in scores if score is not None]
     if scope.counts is None or not present:
-        reasons = Counter(why for row in verified if (why := _why_no_claim(row, arm)))
+        whys = [row[f"why_null_roofline_{_claim_group(row, arm)}"] for row in verified]
+        reasons = Counter(why for why in whys if why)
         why = max(sorted(reasons), key=lambda reason: reasons[reason]) if reasons else "no winner has a score"
         return Estimate(value=None, n=0, why_null=why_speed or why)
     interval = mean_interval(scores, scope.counts, settings.confidence)

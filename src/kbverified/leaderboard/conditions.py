@@ -8,8 +8,8 @@ from typing import Any
 
 from kbverified.aggregation import AggregationSettings
 from kbverified.candidate_records import MixedEnvironments
-from kbverified.kernel_table import DIGEST_STAGES, column_name
-from kbverified.keys import BASELINE_STAGES, TIME_STAGES, ProblemKey, stages_with
+from kbverified.kernel_table import EVERY_DIGEST_STAGE, column_name
+from kbverified.keys import TIME_STAGES, ProblemKey, stages_with
 from kbverified.leaderboard.model import Conditions, GeneratorSummary
 from kbverified.metrics import ARMS, EVERY_ARM, OPTIONAL_ARMS, Arm
 from kbverified.records import ProblemRecord
@@ -18,9 +18,7 @@ from kbverified.verdicts import TESTS, Test
 Row = Mapping[str, Any]
 
 MODE_COLUMNS = {"hidden-gate": "gate_mode", **{stage: f"{column_name(stage)}_mode" for stage in TIME_STAGES}}
-DIGEST_COLUMNS = {
-    stage: f"protocol_digest_{column_name(stage)}" for stage in (*DIGEST_STAGES, *BASELINE_STAGES.values())
-}
+DIGEST_COLUMNS = {stage: f"protocol_digest_{column_name(stage)}" for stage in EVERY_DIGEST_STAGE}
 _VERDICTS = tuple(f"{column_name(stage)}_verdict" for stage in TIME_STAGES)
 
 
