@@ -441,6 +441,19 @@ def test_an_optional_arm_is_shown_where_it_was_asked_for_and_can_be_the_headline
     assert "Arm compile: torch.compile(reference)(tf32) / candidate(tf32)." in render.markdown_text(built)
 
 
+def test_a_missing_score_has_the_reason_of_the_record_that_its_arm_is_from(tmp_path):
+    settings = SETTINGS.model_copy(update={"baselines": ("ieee", "compile")})
+    candidates = {"level1_1": [with_baselines(FAST_NAIVE, (8.0, 1.0), (1.0, 4.0))]}
+    frame, audits = make(tmp_path, candidates, settings=settings)
+    times = ("fp32", "tf32", "ieee", "compile")
+    frame = frame.assign(**{f"why_null_roofline_time_{time}": f"that of {time}" for time in times})
+    board = leaderboard.build({"gen": frame}, audits, settings)
+    whys = {
+        arm: entry(board, None, arm, "hidden").sol_score.why_null for arm in ("naive", "matched", "ieee", "compile")
+    }
+    assert whys == dict(zip(whys, (f"that of {time}" for time in times)))
+
+
 def test_without_baselines_nothing_of_them_is_shown(tmp_path):
     frame, audits = make(tmp_path, {"level1_1": [with_baselines(FAST_NAIVE, (8.0, 1.0), (1.0, 4.0))]})
     built = leaderboard.build({"gen": frame}, audits, SETTINGS)
