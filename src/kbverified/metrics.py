@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, TypeVar
 
-from kbverified.protocol import TIMING_SIGNIFICANT_DIGITS
-
 Arm = Literal["naive", "published", "matched", "ieee", "compile"]
 ARMS: tuple[Arm, ...] = ("naive", "published", "matched")
 """(baseline mode / candidate mode): default/default, tf32/default, tf32/tf32."""
@@ -21,11 +19,6 @@ OPTIONAL_ARMS: tuple[Arm, ...] = ("ieee", "compile")
 EVERY_ARM: tuple[Arm, ...] = (*ARMS, *OPTIONAL_ARMS)
 
 T = TypeVar("T")
-
-
-def significant(value: float) -> float:
-    """The value to TIMING_SIGNIFICANT_DIGITS digits, as records keep times and what is derived from them in a stage."""
-    return float(f"{value:.{TIMING_SIGNIFICANT_DIGITS}g}")
 
 
 def within_tolerance(critical_tolerance: float | None, tau: float) -> bool | None:

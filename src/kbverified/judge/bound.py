@@ -19,12 +19,12 @@ from typing import Any
 
 from kbverified import layout
 from kbverified.correctness import combine, compare_all
+from kbverified.digits import significant
 from kbverified.judge.exchange import input_plan
 from kbverified.judge.loose import loose_verdict
 from kbverified.judge.reference import Reference
 from kbverified.judge.rounds import Trace, baseline, redraw
 from kbverified.judge.side import Side, checked_times
-from kbverified.metrics import significant
 from kbverified.protocol import (
     FORWARD_SEED,
     TIMING_BATCH_BUDGET_MS,

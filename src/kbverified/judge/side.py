@@ -6,10 +6,10 @@ import statistics
 import time
 from typing import Any
 
+from kbverified.digits import significant
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.stage import Job
-from kbverified.metrics import significant
 from kbverified.protocol import (
     FORWARD_SEED,
     TIMING_CLOCKS_AGREE_RATIO,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kbverified.metrics import significant
+from kbverified.digits import significant
 from kbverified.protocol import (
     CEILING_BUDGET_S,
     CEILING_BUFFER_BYTES,
