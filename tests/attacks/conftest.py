@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -13,9 +12,7 @@ from harness import Bench, Range
 
 
 @pytest.fixture(scope="session")
-def shooting_range(tmp_path_factory: pytest.TempPathFactory):
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+def shooting_range(tmp_path_factory: pytest.TempPathFactory, of_all_workers: Path):
     bench = Bench(tmp_path_factory.mktemp("attacks"), device="cpu", timeout_s=30.0)
-    bench.environment["KBV_LEASE_DIR"] = str(shared / "attack-leases")
+    bench.environment["KBV_LEASE_DIR"] = str(of_all_workers / "attack-leases")
     return Range(bench, "cpu")
