@@ -8,10 +8,16 @@ worker could read, or change, what it is judged against.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import torch
 
 from kbverified import layout
 from kbverified.correctness import combine, compare
+from kbverified.distributions import Inputs
 from kbverified.judge.exchange import Exchange
 from kbverified.judge.flags import flag_state, flags_now
 from kbverified.judge.inputs import needed_bytes, secret_seed
@@ -20,6 +26,16 @@ from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
 from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION
 from kbverified.records import TrialResult, Verdict
+
+
+@dataclass(frozen=True)
+class Law:
+    """What the inputs of one trial are drawn by. ``draw`` maps a secret seed to inputs on the device: twice the same
+    seed has to give bitwise equal tensors, since the judge draws again to see whether a launch changed them."""
+
+    name: str
+    """Stands in the record as the trial's distribution."""
+    draw: Callable[[int], Inputs]
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -64,36 +80,68 @@ def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:
 
 
 def _trials(job: Job, party: Party, reference: Reference, trials: list[TrialResult]) -> CandidateFailure | None:
-    """Every distribution in order, results into ``trials``; the first failure.
-
-    Stops at a failure that ends the worker, goes on after any other.
-    """
+    """Every distribution in order, results into ``trials``; the first failure."""
     applicable = job.audit.applicable()
-    first: CandidateFailure | None = None
+    laws = []
     for name in DISTRIBUTIONS:
-        for _ in range(GATE_TRIALS_PER_DISTRIBUTION):
-            if name not in applicable:
-                trials.append(TrialResult(distribution=name, applicable=False, detail="the reference is not finite"))
-                continue
-            try:
-                result = _one_trial(job, party, reference, name)
-            except CandidateFailure as failure:
-                trials.append(TrialResult(distribution=name, failure=failure.verdict, detail=failure.detail[-500:]))
-                first = first or failure
-                if party.worker.poll() is not None or failure.verdict in ("timeout", "protocol_violation"):
-                    return failure
-                continue
-            trials.append(result)
-            if result.failure is not None and first is None:
-                first = CandidateFailure(result.failure, f"{name}: {result.detail}")
+        if name in applicable:
+            laws += [Law(name, partial(reference.draw, name))] * GATE_TRIALS_PER_DISTRIBUTION
+        else:
+            laws += [Law(name, _cannot_draw)] * GATE_TRIALS_PER_DISTRIBUTION
+    return run_laws(job, party, reference, laws, trials)
+
+
+def _cannot_draw(seed: int) -> Inputs:
+    raise NotApplicable("the reference is not finite")
+
+
+class NotApplicable(Exception):
+    """Raised by a law's ``draw`` where it cannot be asked of this problem: no trial, and no failure."""
+
+
+def run_laws(
+    job: Job, party: Party, reference: Reference, laws: list[Law], trials: list[TrialResult]
+) -> CandidateFailure | None:
+    """One trial of each law in order, results into ``trials``; the first failure.
+
+    Stops at a failure that ends the worker, goes on after any other. Raises InfrastructureFault.
+    """
+    first: CandidateFailure | None = None
+    for law in laws:
+        try:
+            result = one_trial(job, party, reference, law)
+        except NotApplicable as why:
+            trials.append(TrialResult(distribution=law.name, applicable=False, detail=str(why)))
+            continue
+        except CandidateFailure as failure:
+            trials.append(TrialResult(distribution=law.name, failure=failure.verdict, detail=failure.detail[-500:]))
+            first = first or failure
+            if party.worker.poll() is not None or failure.verdict in ("timeout", "protocol_violation"):
+                return failure
+            continue
+        trials.append(result)
+        if result.failure is not None and first is None:
+            first = CandidateFailure(result.failure, f"{law.name}: {result.detail}")
     return first
 
 
-def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> TrialResult:
+def one_trial(job: Job, party: Party, reference: Reference, law: Law) -> TrialResult:
+    """One launch under one law, judged. Raises CandidateFailure, InfrastructureFault, NotApplicable."""
+    answers, inputs = _launch(job, party, law)
+    expected = layout.leaves(reference.forward(inputs))
+    if len(expected) != len(answers) or any(a.shape != b.shape for a, b in zip(answers, expected)):
+        raise InfrastructureFault(
+            f"{job.problem}: the reference's output does not have the audited shape; audit it again"
+        )
+    return judge_outputs(law.name, [compare(a, b) for a, b in zip(answers, expected)])
+
+
+def _launch(job: Job, party: Party, law: Law) -> tuple[list[torch.Tensor], Inputs]:
+    """The candidate's outputs in private memory, and the inputs as the judge draws them again afterwards."""
     seed = secret_seed()
+    inputs = law.draw(seed)
     exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
     try:
-        inputs = reference.draw(name, seed)
         exchange.offer(inputs)
         del inputs
         # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
@@ -101,17 +149,12 @@ def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> Trial
         job.builds_in_gate = False
         answers = exchange.take()
         exchange.release_outputs()
-        inputs = reference.draw(name, seed)
+        inputs = law.draw(seed)
         if not exchange.inputs_unchanged(inputs):
-            raise CandidateFailure("mutates_input", f"an input was changed by the launch under {name}")
+            raise CandidateFailure("mutates_input", f"an input was changed by the launch under {law.name}")
+        return answers, inputs
     finally:
         exchange.close()
-    expected = layout.leaves(reference.forward(inputs))
-    if len(expected) != len(answers) or any(a.shape != b.shape for a, b in zip(answers, expected)):
-        raise InfrastructureFault(
-            f"{job.problem}: the reference's output does not have the audited shape; audit it again"
-        )
-    return judge_outputs(name, [compare(a, b) for a, b in zip(answers, expected)])
 
 
 def judge_outputs(name: str, parts: list[Any]) -> TrialResult:
