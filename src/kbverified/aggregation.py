@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,6 +23,7 @@ from kbverified.candidate_records import (
     read_candidate,
     read_problem,
 )
+from kbverified.hardened_verdict import undecidable
 from kbverified.kernel_table import MEMORY_FIELDS, column_name, write_parquet
 from kbverified.keys import EVERY_STAGE, TIME_STAGES, Baseline, CandidateKey, ProblemKey, stages_with
 from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord
@@ -51,7 +52,7 @@ class AggregationSettings(BaseModel):
     baselines: tuple[Baseline, ...] = ()
     """Optional baselines whose records are read, and whose arms are shown."""
     headline_arm: metrics.Arm = "matched"
-    headline_test: Literal["standard", "hidden"] = "hidden"
+    headline_test: verdicts.Test = "hidden"
     fast_p: tuple[float, ...] = protocol.FAST_P
     review_above: float = Field(default=10.0, gt=1)
     """Verified candidates with a larger speedup in any arm are listed for review (protocol.md)."""
@@ -149,6 +150,7 @@ def _problem(found: CandidateRecords, settings: AggregationSettings) -> Part:
         "usable": problem.usable,
         "degenerate": problem.degenerate,
         "non_discriminating": non_discriminating(problem, settings.tau.get(dtype) if dtype else None),
+        "undecidable": undecidable(problem, dtype or "fp32"),
         "applicable_distributions": ", ".join(problem.applicable()),
     }
     why = problem.reason or problem.detail if problem.status == "skipped" or not problem.usable else None
@@ -174,7 +176,7 @@ def _verdicts(found: CandidateRecords, settings: AggregationSettings) -> Part:
     applicable = found.problem.applicable() if found.problem is not None and audited else None
     path = found.path("hidden-gate")
     dtype = _dtype(found)
-    judged = verdicts.judge(compiled, gate, applicable, settings.tau.get(dtype) if dtype else None, path)
+    judged = verdicts.judge(compiled, gate, applicable, settings.tau.get(dtype) if dtype else None, path, found.problem)
     columns: dict[str, Any] = {}
     reasons: dict[str, str | None] = {}
     for test, judgement in judged.items():
@@ -182,6 +184,7 @@ def _verdicts(found: CandidateRecords, settings: AggregationSettings) -> Part:
         columns[f"failed_{test}"] = ", ".join(judgement.failed) or None
         reasons[f"verdict_{test}"] = judgement.why_null
     columns["verdict_detail"] = judged["hidden"].detail
+    columns["hardened_detail"] = judged["hardened"].detail if judged["hidden"].verdict == "pass" else None
     outcomes = verdicts.outcomes(gate, applicable, path) if gate is not None else {}
     stopped = verdicts.why_missing(compiled, "compile") if gate is None or gate.status == "skipped" else None
     stopped = stopped or verdicts.why_missing(gate, "hidden-gate") or "no trial"

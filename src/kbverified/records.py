@@ -201,6 +201,21 @@ class TrialResult(Record):
     reference_rms: float | None = None
 
 
+class HardenedTrial(TrialResult):
+    """One trial under one of our own laws, whose parameters and weights nobody knew before. ``distribution`` is the law;
+    numbers are against the float64 oracle where there is one."""
+
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """What was drawn for this trial: the law's own, told afterwards."""
+    comparable: bool | None = None
+    """False where the candidate's weights correspond to the reference's and differ from them under a fresh seed: a
+    trial that says nothing about the kernel. None: no correspondence, as of ``weights_match``."""
+
+    @property
+    def law(self) -> str:
+        return self.distribution
+
+
 class FlagState(Record):
     """Global precision flags as a worker reported them."""
 
@@ -217,6 +232,10 @@ class GateRecord(StageRecord):
 
     stage: Literal["hidden-gate"] = "hidden-gate"
     trials: tuple[TrialResult, ...] = ()
+    hardened: tuple[HardenedTrial, ...] = ()
+    """No part of ``verdict``: what fails here fails the hardened test alone."""
+    hardened_why_not: str | None = None
+    """Why there are none, or fewer than there are laws."""
     weights_match: bool | None = None
     """Whether the candidate's state dict corresponds to the reference's and agrees. None: no correspondence."""
     flags_before: FlagState | None = None
@@ -397,6 +416,18 @@ class DistributionAudit(Record):
     """The outputs for two seeds are bitwise equal."""
 
 
+class HardenedAudit(Record):
+    """What one of our own laws tells answers apart by, on one problem."""
+
+    law: str
+    applicable: bool
+    why_not: str | None = None
+    reference_scaled_tolerance: float | None = None
+    """The reference's own error against the float64 oracle."""
+    replay_tolerance: float | None = None
+    """Scaled tolerance that the output for other inputs needs."""
+
+
 class InputNeed(Record):
     """How much of one input has to be read, never too much: what no other draw holds, as far as it matters."""
 
@@ -426,6 +457,8 @@ class ProblemRecord(Record):
     degenerate: bool | None = None
     non_discriminating: bool | None = None
     """Another input's output passes on every applicable distribution at protocol.NON_DISCRIMINATING_TAU."""
+    hardened: tuple[HardenedAudit, ...] = ()
+    """One for each law; empty in older records and where there was no time or memory for it."""
     inputs: tuple[TensorSpec | None, ...] = ()
     """None stands for an input that is no tensor."""
     outputs: tuple[TensorSpec, ...] = ()

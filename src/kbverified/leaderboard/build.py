@@ -39,6 +39,8 @@ class Scope:
     level: int | None
     problems: tuple[str, ...]
     counts: Floats | None
+    undecidable: int = 0
+    """Active problems that are left out of it."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +74,13 @@ def build(
         for k, why in ((k, why_inactive(p)) for k, p in problems.items())
         if why
     ]
-    scopes = _scopes(problems, settings)
     dtypes = {name: dtype_of(rows) for name, rows in tables.items()}
     entries, common = [], []
-    for scope in scopes:
-        weak = {d: _weak_problems(problems, scope.suite, settings.tau.get(d or "")) for d in set(dtypes.values())}
+    for every in _scopes(problems, settings):
+        scope_of = dict.fromkeys(TESTS, every) | {"hardened": _decidable(every, problems, dtypes.values(), settings)}
+        weak = {d: _weak_problems(problems, every.suite, settings.tau.get(d or "")) for d in set(dtypes.values())}
         for arm in arms_of(settings):
-            for test in TESTS:
+            for test, scope in scope_of.items():
                 best: dict[str, Best] = {}
                 for name, rows in tables.items():
                     here = [row for row in rows if row["suite"] == scope.suite and row["problem"] in scope.problems]
@@ -87,7 +89,7 @@ def build(
                         entries.append(
                             _entry(name, dtypes[name], scope, arm, test, here, best[name], weak[dtypes[name]], settings)
                         )
-                if scope.level is None:
+                if every.level is None:
                     common += _common(best, dtypes, scope, arm, test, settings)
     order = {name: i for i, name in enumerate(tables)}
     entries.sort(key=lambda e: (e.suite, order[e.generator]))
@@ -159,10 +161,33 @@ def _scopes(problems: Mapping[ProblemKey, ProblemRecord | None], settings: Aggre
         keys = sorted((k for k in problems if k.suite == suite), key=lambda k: (k.level, k.number))
         for level in [*sorted({key.level for key in keys}), None]:
             active = tuple(k.problem for k in keys if level in (None, k.level) and not why_inactive(problems[k]))
-            seed = statistics.seed_from("problems", suite, active)
-            counts = statistics.resample_counts(len(active), seed, settings.resamples) if active else None
-            scopes.append(Scope(suite, level, active, counts))
+            scopes.append(_scope(suite, level, active, settings))
     return scopes
+
+
+def _scope(suite: str, level: int | None, active: tuple[str, ...], settings: AggregationSettings) -> Scope:
+    seed = statistics.seed_from("problems", suite, active)
+    counts = statistics.resample_counts(len(active), seed, settings.resamples) if active else None
+    return Scope(suite, level, active, counts)
+
+
+def _decidable(
+    scope: Scope,
+    problems: Mapping[ProblemKey, ProblemRecord | None],
+    dtypes: Iterable[str | None],
+    settings: AggregationSettings,
+) -> Scope:
+    """Without the problems that are undecidable in any of the dtypes, so that all generators have the same."""
+    kinds = {dtype for dtype in dtypes if dtype in settings.tau}
+    left = {
+        key.problem
+        for key, problem in problems.items()
+        if key.suite == scope.suite and problem and any(undecidable(problem, dtype) for dtype in kinds if dtype)
+    }
+    if not left.intersection(scope.problems):
+        return scope
+    kept = tuple(problem for problem in scope.problems if problem not in left)
+    return replace(_scope(scope.suite, scope.level, kept, settings), undecidable=len(scope.problems) - len(kept))
 
 
 def _weak_problems(
@@ -250,6 +275,7 @@ def _entry(
         arm=arm,
         test=test,
         n_problems=len(scope.problems),
+        n_undecidable=scope.undecidable,
         n_without_candidate=sum(problem not in with_candidate for problem in scope.problems),
         n_samples=len(rows),
         n_solved=sum(best.solved),

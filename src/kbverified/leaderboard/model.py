@@ -40,7 +40,10 @@ class Entry(Record):
     arm: Arm
     test: Test
     n_problems: int
-    """Active problems: usable and not degenerate. The same set in every arm and test, for every generator."""
+    """Active problems: usable and not degenerate. The same set in every arm, for every generator. In the hardened
+    test without the undecidable ones."""
+    n_undecidable: int = 0
+    """Active problems that the hardened test leaves out: the output for other inputs passes there."""
     n_without_candidate: int
     """Active problems for which the generator has no candidate at all. They count as not solved."""
     n_samples: int
