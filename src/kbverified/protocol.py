@@ -63,6 +63,23 @@ COMPARE_CHUNK_ELEMENTS = 1 << 24
 # Amplitude of the finite noise that fills an output buffer before a launch: far from any honest output.
 POISON_AMPLITUDE = 1.0e30
 
+# The reference in float64 is the oracle where it and the reference in the gate's arithmetic are no further apart than
+# this (relative rms error): further, it is another function (random numbers drawn in another dtype, a noise output).
+ORACLE_AGREES_RMS = {"fp32": 0.01, "bf16": 0.1}
+# No float64 forward beyond so many FLOPs: some seconds of an H200's, and about one of two cores.
+ORACLE_FLOPS_MAX = {"cuda": 2.0e13, "cpu": 5.0e9}
+# ... nor where it needs more than this share of the free memory; then in at most so many slices along the first
+# dimension, each of whose outputs has to be the unsliced one's up to rounding (scaled error).
+ORACLE_MEMORY_SHARE = 0.7
+ORACLE_SLICES_MAX = 64
+ORACLE_SLICE_LIMIT = 2e-5
+# Activations between inputs and outputs, in sizes of both together, where no allocator has counted them (a CPU).
+ORACLE_UNCOUNTED_ACTIVATIONS = 4
+# Rows of an output with at least so many elements have a scale of their own, and this share of the whole output's rms
+# at least (docs/decisions/0018-oracle-and-scaled-error.md).
+SCALED_ROW_ELEMENTS_MIN = 32
+SCALED_ROW_FLOOR = 1e-3
+
 # --- timing -------------------------------------------------------------------------------------------------
 # Rounds A B B A. Ten are the pilot; their spread fixes how many there will be, before the eleventh starts.
 TIMING_ROUNDS_MIN = 10
@@ -189,6 +206,15 @@ BETWEEN_PROCESS_SD: dict[str, float | None] = {"cuda": None, "cpu": None}
 # an H200 are some 4.25 TB/s of the nominal 4.8, and 4.25 / (1 - 0.1) is 98 % of nominal, which no kernel reaches.
 ROOFLINE_MARGIN = 0.1
 
+# Scaled error (scaled_error.py) up to which an answer is right: so many times what the reference itself is off by, and
+# never less than the floor (docs/decisions/0018-oracle-and-scaled-error.md).
+SCALED_LIMIT_FLOOR = {"fp32": 1e-4, "bf16": 3e-2}
+SCALED_LIMIT_MARGIN = 8.0
+# Effective arithmetic, from relative rms errors: fewer elements say too little, and figures closer together than this
+# are not told apart.
+NUMERICS_ELEMENTS_MIN = 64
+NUMERICS_APART_RATIO = 3.0
+
 _WORKER = (
     "WORKER_OUTPUT_LIMIT_BYTES",
     "WORKER_OUTPUT_KEPT_BYTES",
@@ -196,6 +222,16 @@ _WORKER = (
 )
 _DEVICE = ("STAGE_LIMIT_ANSWERS", "COMPARE_CHUNK_ELEMENTS", "POISON_AMPLITUDE", "RESERVED_CORES_PER_DEVICE")
 _INPUTS = ("DISTRIBUTIONS", "STANDARD_DISTRIBUTION", "WEIGHT_SEED", "FORWARD_SEED")
+_ORACLE = (
+    "ORACLE_AGREES_RMS",
+    "ORACLE_FLOPS_MAX",
+    "ORACLE_MEMORY_SHARE",
+    "ORACLE_SLICES_MAX",
+    "ORACLE_SLICE_LIMIT",
+    "ORACLE_UNCOUNTED_ACTIVATIONS",
+    "SCALED_ROW_ELEMENTS_MIN",
+    "SCALED_ROW_FLOOR",
+)
 _TIMING = (
     "TIMING_ROUNDS_MIN",
     "TIMING_ROUNDS_MAX",
@@ -259,7 +295,7 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
         "CEILING_BUDGET_S",
     ),
     "compile": (*_WORKER, "CANDIDATE_SIZE_LIMIT_BYTES", "WEIGHT_SEED"),
-    "hidden-gate": (*_WORKER, *_DEVICE, *_INPUTS, "GATE_TRIALS_PER_DISTRIBUTION"),
+    "hidden-gate": (*_WORKER, *_DEVICE, *_INPUTS, *_ORACLE, "GATE_TRIALS_PER_DISTRIBUTION"),
     "time-fp32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
     "time-tf32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
     "time-ieee": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),

@@ -179,6 +179,44 @@ class CompileRecord(StageRecord):
     cpu_seconds: float | None = None
 
 
+OracleKind = Literal["fp64", "fp64_sliced", "reference", "none"]
+"""What a trial was judged against beside the reference: the reference in float64, whole or cut along its batch; the
+reference itself, where float64 gives no oracle; nothing, where the judge could not even do that."""
+
+
+class OracleErrors(Record):
+    """Errors of one trial against its oracle, worst over outputs. Whether they are too large is decided later."""
+
+    kind: OracleKind
+    why_not_fp64: str | None = None
+    scaled_error: float | None = Field(default=None, ge=0)
+    """Smallest m with |a-o| <= m * (scale + |o|), scale the oracle's rms per row. None: no floating-point output, or
+    not finite."""
+    reference_scaled_error: float | None = Field(default=None, ge=0)
+    """... of the reference in the gate's arithmetic; for kind ``reference`` of itself on inputs moved by one ulp."""
+    rms_error: float | None = Field(default=None, ge=0)
+    """rms(a-o) / rms(o); None also where the oracle is zero throughout."""
+    reference_rms_error: float | None = Field(default=None, ge=0)
+    wrong_elements: int | None = Field(default=None, ge=0)
+    """Of integer and bool outputs: neither the reference's nor the oracle's, nor a tie. None: there are none."""
+
+
+class NumericsEvidence(Record):
+    """Relative rms errors against the float64 oracle, worst over outputs, from which numerics.py names a class."""
+
+    why_none: str | None = None
+    candidate_rms_error: float | None = Field(default=None, ge=0)
+    fp32_rms_error: float | None = Field(default=None, ge=0)
+    """The reference as it is."""
+    ten_bits_rms_error: float | None = Field(default=None, ge=0)
+    """The reference with operands of products rounded to 10 mantissa bits; without products, inputs and outputs."""
+    seven_bits_rms_error: float | None = Field(default=None, ge=0)
+    products: int | None = Field(default=None, ge=0)
+    """Products and convolutions that the reference's forward calls."""
+    elements: int | None = Field(default=None, ge=0)
+    """Of the smallest floating-point output."""
+
+
 class TrialResult(Record):
     """One distribution, one trial: how far the candidate's output was from the reference's.
 
@@ -199,6 +237,8 @@ class TrialResult(Record):
     nan_count: int | None = None
     inf_count: int | None = None
     reference_rms: float | None = None
+    oracle: OracleErrors | None = None
+    """None where nothing was compared, and in older records."""
 
 
 class HardenedTrial(TrialResult):
@@ -241,6 +281,8 @@ class GateRecord(StageRecord):
     flags_before: FlagState | None = None
     flags_after: FlagState | None = None
     judge_peak_bytes: int | None = None
+    numerics: NumericsEvidence | None = None
+    """From the trial under the original law. None: it was not compared, the dtype is not fp32, or an older record."""
 
 
 class DeviceReading(Record):

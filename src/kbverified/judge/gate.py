@@ -24,6 +24,7 @@ from kbverified.judge.inputs import needed_bytes, secret_seed
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
+from kbverified.judge.trial_errors import TrialErrors
 from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION
 from kbverified.records import TrialResult, Verdict
 
@@ -42,6 +43,7 @@ def run(job: Job) -> dict[str, Any]:
     """Run the gate for one job; returns the fields of its record. Raises InfrastructureFault."""
     party = job.party
     reference = Reference(job.problem, job.settings.dtype)
+    errors = TrialErrors(reference, job.audit)
     digests = reference.digests()
     with job.on_device() as device:
         device.reset_peak()
@@ -56,7 +58,7 @@ def run(job: Job) -> dict[str, Any]:
             with job.memory_is_the_candidates():
                 reference.place(device)
                 job.lap("place")
-                failed = _trials(job, party, reference, trials)
+                failed = _trials(job, party, errors, trials)
         except CandidateFailure as failure:
             failed = failure
         job.lap("trials")
@@ -70,6 +72,7 @@ def run(job: Job) -> dict[str, Any]:
             "weights_match": layout.weights_match(started.get("weights", []), digests),
             "flags_before": flag_state(party.flags),
             "flags_after": flags_after,
+            "numerics": errors.numerics,
             "judge_peak_bytes": device.peak_bytes(),
             "output_tail": party.worker.output_tail(),
         }
@@ -79,16 +82,16 @@ def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:
     return {"verdict": failure.verdict, "detail": failure.detail, "output_tail": party.worker.output_tail()}
 
 
-def _trials(job: Job, party: Party, reference: Reference, trials: list[TrialResult]) -> CandidateFailure | None:
+def _trials(job: Job, party: Party, errors: TrialErrors, trials: list[TrialResult]) -> CandidateFailure | None:
     """Every distribution in order, results into ``trials``; the first failure."""
     applicable = job.audit.applicable()
     laws = []
     for name in DISTRIBUTIONS:
         if name in applicable:
-            laws += [Law(name, partial(reference.draw, name))] * GATE_TRIALS_PER_DISTRIBUTION
+            laws += [Law(name, partial(errors.reference.draw, name))] * GATE_TRIALS_PER_DISTRIBUTION
         else:
             laws += [Law(name, _cannot_draw)] * GATE_TRIALS_PER_DISTRIBUTION
-    return run_laws(job, party, reference, laws, trials)
+    return run_laws(job, party, errors, laws, trials)
 
 
 def _cannot_draw(seed: int) -> Inputs:
@@ -100,7 +103,7 @@ class NotApplicable(Exception):
 
 
 def run_laws(
-    job: Job, party: Party, reference: Reference, laws: list[Law], trials: list[TrialResult]
+    job: Job, party: Party, errors: TrialErrors, laws: list[Law], trials: list[TrialResult]
 ) -> CandidateFailure | None:
     """One trial of each law in order, results into ``trials``; the first failure.
 
@@ -109,7 +112,7 @@ def run_laws(
     first: CandidateFailure | None = None
     for law in laws:
         try:
-            result = one_trial(job, party, reference, law)
+            result = one_trial(job, party, errors, law)
         except NotApplicable as why:
             trials.append(TrialResult(distribution=law.name, applicable=False, detail=str(why)))
             continue
@@ -125,15 +128,21 @@ def run_laws(
     return first
 
 
-def one_trial(job: Job, party: Party, reference: Reference, law: Law) -> TrialResult:
+def one_trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> TrialResult:
     """One launch under one law, judged. Raises CandidateFailure, InfrastructureFault, NotApplicable."""
     answers, inputs = _launch(job, party, law)
-    expected = layout.leaves(reference.forward(inputs))
+    expected = layout.leaves(errors.reference.forward(inputs))
     if len(expected) != len(answers) or any(a.shape != b.shape for a, b in zip(answers, expected)):
         raise InfrastructureFault(
             f"{job.problem}: the reference's output does not have the audited shape; audit it again"
         )
-    return judge_outputs(law.name, [compare(a, b) for a, b in zip(answers, expected)])
+    result = judge_outputs(law.name, [compare(a, b) for a, b in zip(answers, expected)])
+    if not result.applicable or result.failure is not None:
+        return result
+    job.lap("trials")
+    against_oracle = errors.of_trial(law.name, inputs, expected, answers)
+    job.lap("oracle")
+    return result.model_copy(update={"oracle": against_oracle})
 
 
 def _launch(job: Job, party: Party, law: Law) -> tuple[list[torch.Tensor], Inputs]:
