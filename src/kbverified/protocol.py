@@ -80,6 +80,25 @@ ORACLE_UNCOUNTED_ACTIVATIONS = 4
 SCALED_ROW_ELEMENTS_MIN = 32
 SCALED_ROW_FLOOR = 1e-3
 
+# The hardened test's laws (hardened/laws.py). A tensor's factor, and its offset in its own rms.
+HARDENED_SCALE = (0.25, 4.0)
+HARDENED_OFFSET = (-2.0, 2.0)
+# Binary orders, up and down, by which rows differ.
+HARDENED_ROW_SCALE = 3.0
+HARDENED_SPIKE_SHARE = 1e-3
+HARDENED_SPIKE_SIZE = (10.0, 30.0)
+# Spread around one. Below a tenth, a variance from squares, as honest kernels compute it, cancels to fewer digits than
+# fp32 is held to.
+HARDENED_NEAR_ONE = (0.1, 0.3)
+HARDENED_RAMP_STEPS = (5, 40)
+HARDENED_WIDE_EXPONENTS = (-10, 5)
+# A float tensor of at most so many different whole numbers is labels.
+HARDENED_LABEL_VALUES = 16
+# Identity parameters lie so far around the identity (hardened/weights.py).
+HARDENED_IDENTITY_SPREAD = 0.25
+# A candidate that is further off than this under the four distributions needs no hardened trial to fail.
+HARDENED_WORTHWHILE_TOLERANCE = 0.1
+
 # --- timing -------------------------------------------------------------------------------------------------
 # Rounds A B B A. Ten are the pilot; their spread fixes how many there will be, before the eleventh starts.
 TIMING_ROUNDS_MIN = 10
@@ -232,6 +251,18 @@ _ORACLE = (
     "SCALED_ROW_ELEMENTS_MIN",
     "SCALED_ROW_FLOOR",
 )
+_HARDENED = (
+    "HARDENED_SCALE",
+    "HARDENED_OFFSET",
+    "HARDENED_ROW_SCALE",
+    "HARDENED_SPIKE_SHARE",
+    "HARDENED_SPIKE_SIZE",
+    "HARDENED_NEAR_ONE",
+    "HARDENED_RAMP_STEPS",
+    "HARDENED_WIDE_EXPONENTS",
+    "HARDENED_LABEL_VALUES",
+    "HARDENED_IDENTITY_SPREAD",
+)
 _TIMING = (
     "TIMING_ROUNDS_MIN",
     "TIMING_ROUNDS_MAX",
@@ -286,6 +317,8 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
         "NEEDS_SECTOR_BYTES",
         "NEEDS_PROBES",
         "NEEDS_PROBE_BUDGET_S",
+        *_ORACLE,
+        *_HARDENED,
     ),
     "ceilings": (
         "CEILING_BUFFER_BYTES",
@@ -295,7 +328,8 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
         "CEILING_BUDGET_S",
     ),
     "compile": (*_WORKER, "CANDIDATE_SIZE_LIMIT_BYTES", "WEIGHT_SEED"),
-    "hidden-gate": (*_WORKER, *_DEVICE, *_INPUTS, *_ORACLE, "GATE_TRIALS_PER_DISTRIBUTION"),
+    "hidden-gate": (*_WORKER, *_DEVICE, *_INPUTS, *_ORACLE, *_HARDENED, "GATE_TRIALS_PER_DISTRIBUTION",
+        "HARDENED_WORTHWHILE_TOLERANCE"),
     "time-fp32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
     "time-tf32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
     "time-ieee": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
