@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from kbverified.distributions import Inputs
 from kbverified.judge import oracle
+from kbverified.judge.modes import Mode
 from kbverified.judge.reference import Reference
 from kbverified.records import NumericsEvidence
 from kbverified.scaled_error import scaled_error
@@ -43,7 +43,7 @@ _PRODUCTS: dict[str, tuple[int, ...]] = {
 }
 
 
-class RoundedProducts(TorchDispatchMode):
+class RoundedProducts(Mode):
     """Rounds the float32 operands of products to so many mantissa bits, and counts the products."""
 
     def __init__(self, bits: int):

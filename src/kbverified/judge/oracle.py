@@ -1,7 +1,7 @@
 """The oracle of a trial: the reference in float64 on the same private inputs, or, with a reason, the reference itself.
 
 Weights and inputs are those of the trial, cast exactly; the generator is reseeded, and random numbers are drawn in
-float32 and cast (random_numbers.py). What the float64 forward is worth is tested and never assumed: it has to give
+float32 and cast (modes.py). What the float64 forward is worth is tested and never assumed: it has to give
 float64, to be finite, and to agree with the reference up to protocol.ORACLE_AGREES_RMS.
 
 Nothing here can end a trial: whatever goes wrong is a reason, and the reference stands in. Its own error is then taken
@@ -20,7 +20,7 @@ import torch
 
 from kbverified import codec, layout
 from kbverified.distributions import DTYPES, Inputs
-from kbverified.judge.random_numbers import Float32Random, IndexSources
+from kbverified.judge.modes import Float32Random, IndexSources
 from kbverified.judge.reference import Reference
 from kbverified.protocol import (
     COMPARE_CHUNK_ELEMENTS,
@@ -33,7 +33,7 @@ from kbverified.protocol import (
     ORACLE_UNCOUNTED_ACTIVATIONS,
 )
 from kbverified.records import OracleKind, ProblemRecord
-from kbverified.scaled_error import Choice, scaled_error
+from kbverified.scaled_error import Choice, ScaledError, scaled_error
 
 Tensors = list[torch.Tensor]
 
@@ -45,8 +45,8 @@ class Oracle:
     kind: OracleKind
     outputs: Tensors
     why_not_fp64: str | None = None
-    nudged: Tensors | None = None
-    """For ``reference``: its outputs on inputs moved by a unit in the last place; None where that failed."""
+    own: dict[int, ScaledError] = field(default_factory=dict)
+    """The reference's errors, by position of the floating-point outputs; empty where they could not be had."""
     choices: dict[int, Choice] = field(default_factory=dict)
     """Of integer outputs that are indices: where they came from, by position among the outputs."""
 
@@ -68,7 +68,7 @@ def consult(reference: Reference, audit: ProblemRecord, inputs: Inputs, expected
         if reference.device.is_out_of_memory(error):
             why = "the device had too little memory for it"
     reference.device.release_cached()
-    return Oracle("reference", expected, why, _nudged(reference, inputs, expected))
+    return Oracle("reference", expected, why, own=_nudged(reference, inputs, expected))
 
 
 def _fp64(reference: Reference, audit: ProblemRecord, inputs: Inputs, expected: Tensors) -> Oracle:
@@ -85,13 +85,14 @@ def _fp64(reference: Reference, audit: ProblemRecord, inputs: Inputs, expected: 
         else:
             outputs = _sliced(reference, twin, inputs, expected, slices)
     reference.device.synchronize()
-    _check(outputs, expected, reference.dtype)
+    own = _check(outputs, expected, reference.dtype)
     choices = {i: c for i, t in enumerate(outputs) if (c := sources.choice(t)) is not None}
-    return Oracle("fp64" if slices == 1 else "fp64_sliced", outputs, choices=choices)
+    return Oracle("fp64" if slices == 1 else "fp64_sliced", outputs, own=own, choices=choices)
 
 
-def _check(outputs: Tensors, expected: Tensors, dtype: str) -> None:
-    """Raises NoOracle where the float64 forward is not the reference's function to more digits."""
+def _check(outputs: Tensors, expected: Tensors, dtype: str) -> dict[int, ScaledError]:
+    """The reference's own errors. Raises NoOracle where the float64 forward is not its function to more digits."""
+    own: dict[int, ScaledError] = {}
     if [t.shape for t in outputs] != [t.shape for t in expected]:
         raise NoOracle("its outputs have other shapes in float64")
     for index, (mine, theirs) in enumerate(zip(outputs, expected, strict=True)):
@@ -101,7 +102,7 @@ def _check(outputs: Tensors, expected: Tensors, dtype: str) -> None:
             continue
         if mine.dtype != torch.float64:
             raise NoOracle(f"output {index} is {layout.spec_of(mine).dtype} in float64: the forward fixes a dtype")
-        apart = scaled_error(theirs, mine)
+        own[index] = apart = scaled_error(theirs, mine)
         if apart.scaled is None:
             raise NoOracle(f"output {index} is not finite in float64, or in the reference")
         if apart.rms is None:
@@ -112,6 +113,7 @@ def _check(outputs: Tensors, expected: Tensors, dtype: str) -> None:
                 f"output {index} in float64 and the reference are {apart.rms:.2g} apart (relative rms): random numbers "
                 "of its own, or noise"
             )
+    return own
 
 
 def forward(model: torch.nn.Module, inputs: Inputs, cast: Callable[[torch.Tensor], torch.Tensor]) -> Tensors:
@@ -232,10 +234,10 @@ def _part_agrees(
     return True
 
 
-def _nudged(reference: Reference, inputs: Inputs, expected: Tensors) -> Tensors | None:
-    """The reference on inputs moved by a unit in the last place, either way; None where that cannot be had."""
+def _nudged(reference: Reference, inputs: Inputs, expected: Tensors) -> dict[int, ScaledError]:
+    """How far the reference moves when its inputs do by a unit in the last place, either way; empty if unknown."""
     if not any(t.is_floating_point() for t in expected):
-        return None
+        return {}
     assert reference.device is not None
 
     def nudge(tensor: torch.Tensor) -> torch.Tensor:
@@ -245,8 +247,10 @@ def _nudged(reference: Reference, inputs: Inputs, expected: Tensors) -> Tensors 
 
     try:
         found = forward(reference.model, inputs, nudge)
+        if [t.shape for t in found] != [t.shape for t in expected]:
+            return {}
+        return {i: scaled_error(found[i], t) for i, t in enumerate(expected) if t.is_floating_point()}
     except Exception as error:  # it was well on the inputs themselves; without this figure the floor stands alone
         if reference.device.is_out_of_memory(error):
             reference.device.release_cached()
-        return None
-    return found if [t.shape for t in found] == [t.shape for t in expected] else None
+        return {}

@@ -52,18 +52,17 @@ class TrialErrors:
 def _errors(found: Oracle, expected: Tensors, answers: Tensors) -> OracleErrors:
     floats = [i for i, t in enumerate(expected) if t.is_floating_point()]
     whole = [i for i in range(len(expected)) if i not in floats]
-    own = found.nudged if found.kind == "reference" else expected
     mine = [scaled_error(answers[i], found.outputs[i]) for i in floats]
-    theirs = None if own is None else [scaled_error(own[i], found.outputs[i]) for i in floats]
+    theirs = [found.own[i] for i in floats if i in found.own]
     fp64 = found.outputs if found.kind != "reference" else None
     wrong = [wrong_elements(answers[i], expected[i], fp64[i] if fp64 else None, found.choices.get(i)) for i in whole]
     return OracleErrors(
         kind=found.kind,
         why_not_fp64=found.why_not_fp64,
         scaled_error=_worst([e.scaled for e in mine]),
-        reference_scaled_error=_worst([e.scaled for e in theirs]) if theirs else None,
+        reference_scaled_error=_worst([e.scaled for e in theirs]),
         rms_error=_worst([e.rms for e in mine]),
-        reference_rms_error=_worst([e.rms for e in theirs]) if theirs else None,
+        reference_rms_error=_worst([e.rms for e in theirs]),
         wrong_elements=sum(wrong) if whole else None,
     )
 

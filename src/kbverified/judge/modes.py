@@ -1,4 +1,4 @@
-"""What torch's operators do inside a forward in float64 that decides whether it is still the same function.
+"""Modes under which the judge runs a forward: they see each of torch's operators, and change or note it.
 
 A float64 draw takes other numbers from the generator than a float32 one, so a dropout would drop other elements.
 """
@@ -23,7 +23,15 @@ _CHOOSERS = {_aten.argmax.default: 0, _aten.argmin.default: 0, _aten.max.dim: 1,
 """Operators that return an index along a dimension, and its place among their outputs."""
 
 
-class Float32Random(TorchDispatchMode):
+class Mode(TorchDispatchMode):
+    """A mode of this package: without torch's compiler, whose import takes seconds while a device is held."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class Float32Random(Mode):
     """Under it random float64 numbers are drawn in float32 and cast: those of the same forward in float32."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -47,7 +55,7 @@ def _wants_float64(args: Any, kwargs: Any) -> bool:
     return (dtype or torch.get_default_dtype()) == torch.float64
 
 
-class IndexSources(TorchDispatchMode):
+class IndexSources(Mode):
     """Remembers, where ``wanted``, the values that an index was chosen among: ties can then be told from errors."""
 
     def __init__(self, wanted: bool):
