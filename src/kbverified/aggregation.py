@@ -23,7 +23,7 @@ from kbverified.candidate_records import (
     read_candidate,
     read_problem,
 )
-from kbverified.hardened_verdict import undecidable
+from kbverified.hardened.verdict import undecidable
 from kbverified.kernel_table import MEMORY_FIELDS, column_name, write_parquet
 from kbverified.keys import EVERY_STAGE, TIME_STAGES, Baseline, CandidateKey, ProblemKey, stages_with
 from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord

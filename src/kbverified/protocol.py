@@ -98,6 +98,8 @@ HARDENED_LABEL_VALUES = 16
 HARDENED_IDENTITY_SPREAD = 0.25
 # A candidate that is further off than this under the four distributions needs no hardened trial to fail.
 HARDENED_WORTHWHILE_TOLERANCE = 0.1
+# Where the reference itself is further off than this (scaled error), a law asks for more than fp32 can tell.
+HARDENED_REFERENCE_ERROR_MAX = 2e-3
 
 # --- timing -------------------------------------------------------------------------------------------------
 # Rounds A B B A. Ten are the pilot; their spread fixes how many there will be, before the eleventh starts.
@@ -264,6 +266,7 @@ _HARDENED = (
     "HARDENED_WIDE_EXPONENTS",
     "HARDENED_LABEL_VALUES",
     "HARDENED_IDENTITY_SPREAD",
+    "HARDENED_REFERENCE_ERROR_MAX",
 )
 _TIMING = (
     "TIMING_ROUNDS_MIN",
@@ -330,8 +333,15 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
         "CEILING_BUDGET_S",
     ),
     "compile": (*_WORKER, "CANDIDATE_SIZE_LIMIT_BYTES", "WEIGHT_SEED"),
-    "hidden-gate": (*_WORKER, *_DEVICE, *_INPUTS, *_ORACLE, *_HARDENED, "GATE_TRIALS_PER_DISTRIBUTION",
-        "HARDENED_WORTHWHILE_TOLERANCE"),
+    "hidden-gate": (
+        *_WORKER,
+        *_DEVICE,
+        *_INPUTS,
+        *_ORACLE,
+        *_HARDENED,
+        "GATE_TRIALS_PER_DISTRIBUTION",
+        "HARDENED_WORTHWHILE_TOLERANCE",
+    ),
     "time-fp32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
     "time-tf32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
     "time-ieee": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),

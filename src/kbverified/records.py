@@ -242,8 +242,8 @@ class TrialResult(Record):
 
 
 class HardenedTrial(TrialResult):
-    """One trial under one of our own laws, whose parameters and weights nobody knew before. ``distribution`` is the law;
-    numbers are against the float64 oracle where there is one."""
+    """One trial under one of our own laws, whose parameters and weights nobody knew before: ``distribution`` names it.
+    What is judged is ``oracle``: the critical tolerance beside it is for comparison."""
 
     parameters: dict[str, Any] = Field(default_factory=dict)
     """What was drawn for this trial: the law's own, told afterwards."""
@@ -464,10 +464,10 @@ class HardenedAudit(Record):
     law: str
     applicable: bool
     why_not: str | None = None
-    reference_scaled_tolerance: float | None = None
-    """The reference's own error against the float64 oracle."""
-    replay_tolerance: float | None = None
-    """Scaled tolerance that the output for other inputs needs."""
+    positive: bool = False
+    """The law's absolute values are taken: the reference is not finite for others."""
+    replay: OracleErrors | None = None
+    """Of the output for other inputs, as if a candidate had given it."""
 
 
 class InputNeed(Record):

@@ -2,7 +2,7 @@
 
 Three tests are judged from one gate record. *standard* is KernelBench's own: the original distribution alone.
 *hidden* is the published system's: every distribution that applies to the problem. *hardened* is hidden and our own
-laws on top (hardened_verdict.py). A failure that no tolerance can mend is itself the verdict; otherwise the critical
+laws on top (hardened/verdict.py). A failure that no tolerance can mend is itself the verdict; otherwise the critical
 tolerance is compared with tau.
 """
 
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kbverified import hardened_verdict, protocol
+from kbverified import protocol
+from kbverified.hardened.verdict import judge as judge_hardened
 from kbverified.metrics import within_tolerance
 from kbverified.records import CompileRecord, GateRecord, ProblemRecord, RecordError, StageRecord
 
@@ -134,7 +135,7 @@ def judge(
 def _judge_hardened(hidden: Judgement, gate: GateRecord, problem: ProblemRecord | None) -> Judgement:
     if hidden.verdict != "pass":
         return hidden
-    found = hardened_verdict.judge(gate, problem)
+    found = judge_hardened(gate, problem)
     return Judgement(_named(found.verdict, gate), found.detail, found.failed, found.why_null)
 
 

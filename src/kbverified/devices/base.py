@@ -91,6 +91,10 @@ class Device(ABC):
     def release_cached(self) -> None:
         """Give memory that torch's allocator caches back to the device."""
 
+    def fill_free_memory(self, sizes: list[int]) -> None:
+        """Leave rubbish (no zeros, no small numbers) in memory that the next allocations of these sizes (bytes) get."""
+        return None
+
     def reading(self) -> DeviceReading | None:
         """Clock, temperature, power and clock event reasons as the driver reports them now; None where none does."""
         return None

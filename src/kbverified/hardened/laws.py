@@ -1,8 +1,8 @@
 """Input laws of the hardened test: what a problem drew, changed by parameters that nobody knew before.
 
-The four published distributions scale one law; a kernel that is right for independent numbers of one size passes all of
-them. Each law here breaks one thing that such a kernel may rely on. Integers, bools and scalars stay as they are, and so
-do float tensors that stand for labels; rows that sum to one do so afterwards.
+The four published distributions scale one law; a kernel that is right for independent numbers of one size passes all
+of them. Each law here breaks one thing that such a kernel may rely on. Integers, bools and scalars stay as they are,
+and so do float tensors that stand for labels; rows that sum to one do so afterwards.
 
 Sizes are moderate: no value is more than about 30 times what the problem itself draws, so that nobody is failed for
 overflowing where a reviewer would shrug.

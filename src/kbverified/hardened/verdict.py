@@ -1,15 +1,16 @@
 """The ``hardened`` verdict, from a gate's hardened trials: here, and only here, their limits are applied.
 
-It is stricter than ``hidden``: a candidate that fails there fails here too, for the same reason. Beyond that, under laws
-with secret parameters and other weights, the answer has to be as near to the float64 oracle as the arithmetic explains.
+It is stricter than ``hidden``: a candidate that fails there fails here too, for the same reason. Beyond that, under
+laws with secret parameters and with other weights, the answer has to be as near to the float64 oracle as the gate's
+arithmetic explains.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kbverified.records import GateRecord, HardenedAudit, HardenedTrial, ProblemRecord
-from kbverified.scaled_error import limit
+from kbverified.records import GateRecord, HardenedTrial, ProblemRecord
+from kbverified.scaled_limit import limit, within
 
 
 @dataclass(frozen=True)
@@ -42,19 +43,16 @@ def judge(gate: GateRecord, problem: ProblemRecord | None) -> Hardened:
 def _wrong(trial: HardenedTrial, dtype: str) -> str | None:
     if trial.failure is not None:
         return f"{trial.law}: {trial.detail or trial.failure}"
-    if trial.scaled_tolerance is None:
-        return f"{trial.law}: nothing was compared"
-    allowed = limit(dtype, trial.reference_scaled_tolerance)
-    if trial.scaled_tolerance <= allowed:
-        return None
-    return f"{trial.law}: off by {trial.scaled_tolerance:.3g} of the output's scale, allowed {allowed:.3g}"
+    errors = trial.oracle
+    if errors is None or within(errors, dtype) is not False:
+        return None  # None: the judge had too little memory, and the trial says no more than that it ended well
+    if errors.wrong_elements:
+        return f"{trial.law}: {errors.wrong_elements} integers differ from the reference's, and are no ties"
+    allowed = limit(dtype, errors.reference_scaled_error)
+    return f"{trial.law}: off by {errors.scaled_error:.3g} of the output's scale, allowed {allowed:.3g}"
 
 
 def undecidable(problem: ProblemRecord, dtype: str) -> bool | None:
     """Whether the output for other inputs would pass under every hardened law; None where no audit says it."""
     laws = [law for law in problem.hardened if law.applicable]
-    return all(_replay_passes(law, dtype) for law in laws) if laws else None
-
-
-def _replay_passes(law: HardenedAudit, dtype: str) -> bool:
-    return law.replay_tolerance is not None and law.replay_tolerance <= limit(dtype, law.reference_scaled_tolerance)
+    return all(law.replay is not None and within(law.replay, dtype) is True for law in laws) if laws else None

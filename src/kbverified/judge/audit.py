@@ -5,6 +5,7 @@ Seeds are fixed here, so that an audit repeats exactly; a trial's seeds never ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from kbverified.correctness import Comparison, combine, compare, compare_all
 from kbverified.devices import open_device, prepare
 from kbverified.devices.base import Device
 from kbverified.distributions import Inputs
+from kbverified.judge import hardened_audit
 from kbverified.judge.party import InfrastructureFault, Settings
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import leased
@@ -54,7 +56,7 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
         precision.set_mode(AUDIT_MODE)
         if reference is not None:
             try:
-                fields = {**audit(reference, device), **work}
+                fields = {**audit(reference, device, work), **work}
             except Exception as error:  # the same: only a lack of memory is not the problem's
                 if device.is_out_of_memory(error):
                     raise InfrastructureFault(f"{problem}: {error}") from error
@@ -67,8 +69,8 @@ def _broken(error: Exception) -> dict[str, Any]:
     return {"usable": False, "detail": f"{type(error).__name__}: {error}"[:2000]}
 
 
-def audit(reference: Reference, device: Device) -> dict[str, Any]:
-    """Audit one problem; returns the fields of its record that the audit decides.
+def audit(reference: Reference, device: Device, work: Mapping[str, int | None]) -> dict[str, Any]:
+    """Audit one problem; ``work`` are its FLOPs. Returns the fields of its record that the audit decides.
 
     Raises codec.CodecError, or whatever the reference raises under the original inputs: the problem is then unusable.
     """
@@ -84,6 +86,7 @@ def audit(reference: Reference, device: Device) -> dict[str, Any]:
     return {
         **found,
         **needs,
+        "hardened": hardened_audit.audit(reference, device, work, found),
         "usable": True,
         "distributions": rows,
         "degenerate": degenerate,

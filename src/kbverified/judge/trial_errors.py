@@ -30,7 +30,7 @@ class TrialErrors:
         assert device is not None
         try:
             found = oracle.consult(self.reference, self.audit, inputs, expected)
-            errors = _errors(found, expected, answers)
+            errors = errors_of(found, expected, answers)
             if law == STANDARD_DISTRIBUTION and self.numerics is None and self.reference.dtype == "fp32":
                 self.numerics = self._numerics(found, inputs, expected, answers)
             return errors
@@ -49,7 +49,8 @@ class TrialErrors:
             return NumericsEvidence(why_none=f"{type(error).__name__}: {error}"[:300])
 
 
-def _errors(found: Oracle, expected: Tensors, answers: Tensors) -> OracleErrors:
+def errors_of(found: Oracle, expected: Tensors, answers: Tensors) -> OracleErrors:
+    """Of answers to the oracle's question; ``expected``: the reference's outputs."""
     floats = [i for i, t in enumerate(expected) if t.is_floating_point()]
     whole = [i for i in range(len(expected)) if i not in floats]
     mine = [scaled_error(answers[i], found.outputs[i]) for i in floats]

@@ -9,14 +9,15 @@ set of resampled problems per scope, the same for every generator.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from kbverified import kernel_table, metrics, statistics
 from kbverified.aggregation import AggregationSettings, non_discriminating
+from kbverified.hardened.verdict import undecidable
 from kbverified.kernel_table import MEMORY_FIELDS
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.conditions import arms_of, check_frames, conditions_of, summary_of
@@ -259,7 +260,7 @@ def _entry(
     n_timed = sum(value is not None for value in speedups)
     why_speed = _why_none(rows, best, test, f"speedup_{arm}", n_timed)
     # With nothing solved, no problem is above p, measured or not.
-    why_share = why_speed if any(best.solved) else None
+    why_share = why_speed if any(best.solved) else _why_unjudged(rows, test)
     memory = {field: best.column(f"memory_ratio_{field}") for field in MEMORY_FIELDS}
     why_memory = {
         field: why_speed or _why_none(rows, best, test, "memory", sum(v is not None for v in values))
@@ -281,7 +282,7 @@ def _entry(
         n_solved=sum(best.solved),
         n_solved_non_discriminating=sum(s and p in weak for s, p in zip(best.solved, scope.problems)),
         n_timed=n_timed,
-        correctness=_share(best.solved, scope, None, settings),
+        correctness=_share(best.solved, scope, _why_unjudged(rows, test), settings),
         correct_speedup=_mean(speedups, scope, why_speed, settings),
         fast_p={f"{p:g}": _share(metrics.above(speedups, p), scope, why_share, settings) for p in settings.fast_p},
         sol_score=_sol_score(verified, best, scope, arm, why_speed, settings),
@@ -291,10 +292,18 @@ def _entry(
         ),
         memory_efficiency={f: _mean(values, scope, why_memory[f], settings) for f, values in memory.items()},
         memory_efficient={
-            f: _share(metrics.above(values, 1.0), scope, why_memory[f] if any(best.solved) else None, settings)
+            f: _share(metrics.above(values, 1.0), scope, why_memory[f] if any(best.solved) else why_share, settings)
             for f, values in memory.items()
         },
     )
+
+
+def _why_unjudged(rows: Sequence[Row], test: Test) -> str | None:
+    """The commonest reason for which no candidate has a verdict of a test; None where one has, or there are none."""
+    if not rows or any(row[f"verdict_{test}"] is not None for row in rows):
+        return None
+    reasons = Counter(row[f"why_null_verdict_{test}"] for row in rows)
+    return max(sorted(reasons), key=lambda reason: reasons[reason])
 
 
 def _claim(row: Row, arm: Arm, field: str) -> Any:
