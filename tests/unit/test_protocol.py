@@ -13,6 +13,8 @@ PACKAGE = Path(protocol.__file__).parent
 CONSTANTS = {name for name in vars(protocol) if re.fullmatch(r"[A-Z][A-Z_]+", name)} - {"STAGE_CONSTANTS"}
 # Applied to records: changing one reruns no stage.
 INTERPRETING = {"TAU", "FAST_P", "BOOTSTRAP_RESAMPLES", "CONFIDENCE", "BETWEEN_PROCESS_SD", "ROOFLINE_MARGIN"}
+INTERPRETING |= {"SCALED_LIMIT_FLOOR", "SCALED_LIMIT_MARGIN"}
+INTERPRETING |= {"NUMERICS_ELEMENTS_MIN", "NUMERICS_APART_RATIO", "NUMERICS_FP32_RATIO"}
 
 
 def digests() -> dict[str, str]:
@@ -91,7 +93,14 @@ JUDGES = {
         "distributions.py",
     ),
     "ceilings": ("roofline/ceilings.py",),
-    "hidden-gate": ("judge/gate.py", *SHARED),
+    "hidden-gate": (
+        "judge/gate.py",
+        "judge/trial_errors.py",
+        "judge/oracle.py",
+        "judge/effective.py",
+        "scaled_error.py",
+        *SHARED,
+    ),
     "time-fp32": TIMING_JUDGES,
     "time-tf32": TIMING_JUDGES,
     "time-ieee": TIMING_JUDGES,
