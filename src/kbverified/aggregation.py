@@ -28,6 +28,7 @@ from kbverified.kernel_table import MEMORY_FIELDS, column_name, write_parquet
 from kbverified.keys import EVERY_STAGE, TIME_STAGES, Baseline, CandidateKey, ProblemKey, stages_with
 from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord
 from kbverified.roofline.columns import roofline_columns, withhold
+from kbverified.scaled_columns import oracle_columns
 
 __all__ = [
     "AggregationSettings",
@@ -199,7 +200,8 @@ def _verdicts(found: CandidateRecords, settings: AggregationSettings) -> Part:
     columns["weights_match"] = gate.weights_match if gate is not None else None
     ran = gate is not None and gate.status == "ok"
     reasons["weights"] = "the state dicts do not correspond, or were not compared" if ran else stopped
-    return columns, reasons
+    by_oracle, why = oracle_columns(gate, stopped)
+    return {**columns, **by_oracle}, {**reasons, **why}
 
 
 def _timings(found: CandidateRecords, settings: AggregationSettings) -> Part:

@@ -20,6 +20,8 @@ from kbverified.records import (
     InputNeed,
     JudgeBound,
     MemoryRecord,
+    NumericsEvidence,
+    OracleErrors,
     ProblemRecord,
     Provenance,
     Round,
@@ -173,6 +175,9 @@ def gate(
             applicable=value is not None,
             failure=value if isinstance(value, str) else None,
             critical_tolerance=None if isinstance(value, str) else value,
+            oracle=OracleErrors(kind="fp64", scaled_error=2e-6, reference_scaled_error=1e-6)
+            if isinstance(value, float)
+            else None,
         )
         for name, value in tolerances.items()
     )
@@ -186,6 +191,14 @@ def gate(
         weights_match=weights_match,
         flags_before=ieee,
         flags_after=flags_after or ieee,
+        numerics=NumericsEvidence(
+            candidate_rms_error=2e-7,
+            fp32_rms_error=1e-7,
+            ten_bits_rms_error=3e-4,
+            seven_bits_rms_error=2e-3,
+            products=1,
+            elements=4096,
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
 from kbverified.judge.trial import Law, one_trial
 from kbverified.judge.trial_errors import TrialErrors
-from kbverified.protocol import HARDENED_WORTHWHILE_TOLERANCE, STANDARD_DISTRIBUTION
+from kbverified.protocol import HARDENED_ORACLE_FLOPS_MAX, HARDENED_WORTHWHILE_TOLERANCE, STANDARD_DISTRIBUTION
 from kbverified.records import HardenedTrial, TrialResult
 
 FRESH_WEIGHTS = "h7_fresh_weights"
@@ -38,6 +38,7 @@ def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
 
     Raises InfrastructureFault.
     """
+    errors.flops_max = HARDENED_ORACLE_FLOPS_MAX
     found: list[HardenedTrial] = []
     for audited in job.audit.hardened:
         if not audited.applicable or audited.law not in LAWS:

@@ -14,7 +14,7 @@ from kbverified.hardened.laws import LAWS, draw_law
 from kbverified.judge import oracle
 from kbverified.judge.reference import Reference
 from kbverified.judge.trial_errors import errors_of
-from kbverified.protocol import HARDENED_REFERENCE_ERROR_MAX
+from kbverified.protocol import HARDENED_ORACLE_FLOPS_MAX, HARDENED_REFERENCE_ERROR_MAX
 from kbverified.records import HardenedAudit, ProblemRecord
 
 
@@ -54,7 +54,7 @@ def _try(reference: Reference, record: ProblemRecord, law: str, positive: bool) 
     expected = layout.leaves(reference.forward(inputs))
     if not all(bool(torch.isfinite(t).all()) for t in expected if t.is_floating_point()):
         return HardenedAudit(law=law, applicable=False, why_not="the reference is not finite")
-    found = oracle.consult(reference, record, inputs, expected)
+    found = oracle.consult(reference, record, inputs, expected, HARDENED_ORACLE_FLOPS_MAX)
     del inputs
     replay = errors_of(found, expected, layout.leaves(reference.forward(_draw(reference, law, 1, positive)[0])))
     own = replay.reference_scaled_error

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,12 +55,18 @@ class NoOracle(Exception):
     """Why there is no float64 oracle for a trial. Never leaves this module."""
 
 
-def consult(reference: Reference, audit: ProblemRecord, inputs: Inputs, expected: Tensors) -> Oracle:
+def consult(
+    reference: Reference,
+    audit: ProblemRecord,
+    inputs: Inputs,
+    expected: Tensors,
+    flops_max: Mapping[str, float] = ORACLE_FLOPS_MAX,
+) -> Oracle:
     """The oracle of one trial. ``expected``: the reference's outputs on these inputs. Never raises for lack of memory
     or for what the problem's code does in float64: that is a reason."""
     assert reference.device is not None
     try:
-        return _fp64(reference, audit, inputs, expected)
+        return _fp64(reference, audit, inputs, expected, flops_max)
     except NoOracle as reason:
         why = str(reason)
     except Exception as error:  # the problem's own code, in a dtype that it was not written for
@@ -71,9 +77,11 @@ def consult(reference: Reference, audit: ProblemRecord, inputs: Inputs, expected
     return Oracle("reference", expected, why, own=_nudged(reference, inputs, expected))
 
 
-def _fp64(reference: Reference, audit: ProblemRecord, inputs: Inputs, expected: Tensors) -> Oracle:
+def _fp64(
+    reference: Reference, audit: ProblemRecord, inputs: Inputs, expected: Tensors, flops_max: Mapping[str, float]
+) -> Oracle:
     assert reference.device is not None
-    most = ORACLE_FLOPS_MAX[reference.device.kind]
+    most = flops_max[reference.device.kind]
     if audit.flops is not None and audit.flops > most:
         raise NoOracle(f"{audit.flops:.2g} FLOPs in float64, at most {most:.2g} are spent on a {reference.device.kind}")
     slices = _slices_needed(reference, audit, inputs, expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from kbverified.distributions import Inputs
@@ -9,7 +11,7 @@ from kbverified.judge import oracle
 from kbverified.judge.effective import evidence
 from kbverified.judge.oracle import Oracle
 from kbverified.judge.reference import Reference
-from kbverified.protocol import STANDARD_DISTRIBUTION
+from kbverified.protocol import ORACLE_FLOPS_MAX, STANDARD_DISTRIBUTION
 from kbverified.records import NumericsEvidence, OracleErrors, ProblemRecord
 from kbverified.scaled_error import scaled_error, wrong_elements
 
@@ -23,13 +25,15 @@ class TrialErrors:
         self.reference = reference
         self.audit = audit
         self.numerics: NumericsEvidence | None = None
+        self.flops_max: Mapping[str, float] = ORACLE_FLOPS_MAX
+        """No float64 forward beyond so many FLOPs, by kind of device."""
 
     def of_trial(self, law: str, inputs: Inputs, expected: Tensors, answers: Tensors) -> OracleErrors:
         """Call it for trials whose answers are comparable. Raises nothing: what could not be had is None, with why."""
         device = self.reference.device
         assert device is not None
         try:
-            found = oracle.consult(self.reference, self.audit, inputs, expected)
+            found = oracle.consult(self.reference, self.audit, inputs, expected, self.flops_max)
             errors = errors_of(found, expected, answers)
             if law == STANDARD_DISTRIBUTION and self.numerics is None and self.reference.dtype == "fp32":
                 self.numerics = self._numerics(found, inputs, expected, answers)
