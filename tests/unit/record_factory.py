@@ -17,6 +17,7 @@ from kbverified.records import (
     FlagState,
     GateRecord,
     Generation,
+    HardenedTrial,
     InputNeed,
     JudgeBound,
     MemoryRecord,
@@ -157,6 +158,15 @@ def flags(matmul: bool, cudnn: bool, **changes: Any) -> FlagState:
     return FlagState(**(values | changes))
 
 
+_HARDENED = (
+    HardenedTrial(
+        distribution="h1_scale_and_offset",
+        critical_tolerance=1e-6,
+        oracle=OracleErrors(kind="fp64", scaled_error=2e-6, reference_scaled_error=1e-6),
+    ),
+)
+
+
 def gate(
     tolerances: dict[str, float | str | None] | None = None,
     *,
@@ -164,6 +174,8 @@ def gate(
     detail: str | None = None,
     weights_match: bool | None = True,
     flags_after: FlagState | None = None,
+    hardened: tuple[HardenedTrial, ...] | None = None,
+    hardened_why_not: str | None = None,
     **changes: Any,
 ) -> GateRecord:
     """tolerances: a number per distribution, a verdict that it failed with, or None for not applicable."""
@@ -188,6 +200,8 @@ def gate(
         verdict=verdict,
         detail=detail,
         trials=trials,
+        hardened=_HARDENED if hardened is None else hardened,
+        hardened_why_not=hardened_why_not,
         weights_match=weights_match,
         flags_before=ieee,
         flags_after=flags_after or ieee,

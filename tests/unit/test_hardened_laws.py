@@ -42,8 +42,9 @@ def test_floats_change_and_stay_finite_and_moderate_and_the_rest_stays_as_drawn(
 @pytest.mark.parametrize("law", LAWS)
 def test_dtype_and_shape_are_those_of_the_problem(law):
     assert tensors(law, dtype="bf16")[0].dtype == torch.bfloat16
-    for shape in ((), (1,), (0,), (3, 1), (2, 3, 4)):
-        assert tensors(law, get_inputs=lambda: [torch.rand(shape) + 0.1])[0].shape == shape
+    shapes = ((), (1,), (0,), (3, 1), (2, 3, 4))
+    found = tensors(law, get_inputs=lambda: [torch.rand(shape) + 0.1 for shape in shapes])
+    assert tuple(tensor.shape for tensor in found) == shapes
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -71,7 +72,7 @@ def test_each_law_breaks_what_it_says():
     sizes = tensors("h2_row_scales")[0].pow(2).mean(1).sqrt()
     assert sizes.max() > 3 * sizes.min()
     x = tensors("h3_spikes", get_inputs=lambda: [torch.rand(200, 200)])[0]
-    assert 10 < x.max() and 0 < int((x > 1).sum()) < 100
+    assert 5 < x.max() and 0 < int((x > 1).sum()) < 100
     near = tensors("h4_near_one")[0]
     assert 0.9 < near.mean() < 1.1 and near.std() < 0.4
     steps = tensors("h5_sorted_and_repeated", get_inputs=lambda: [torch.randn(4, 300)])[0]

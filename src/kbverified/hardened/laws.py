@@ -66,20 +66,23 @@ def _scale_and_offset(x: torch.Tensor, chance: Chance) -> Parameters:
 
 def _row_scales(x: torch.Tensor, chance: Chance) -> Parameters:
     """Rows (the first dimension) of different sizes and signs: no longer one law for all elements."""
-    rows = x.shape[0] if x.ndim > 1 else x.numel()
+    rows = x.shape[0] if x.ndim else 1
     size = torch.rand(rows, generator=chance.device, device=x.device).mul_(2).sub_(1).mul_(HARDENED_ROW_SCALE).exp2_()
     sign = torch.rand(rows, generator=chance.device, device=x.device).sub_(0.5).sign_()
-    x.mul_((size * sign).reshape(rows, *[1] * (x.ndim - 1)))
+    x.mul_((size * sign).reshape(x.shape[:1] + (1,) * (x.ndim - 1)))
     return {"log2_at_most": HARDENED_ROW_SCALE}
 
 
 def _spikes(x: torch.Tensor, chance: Chance) -> Parameters:
     """A few elements far larger than all others: extremes are at places that no sample shows."""
     size = chance.uniform(HARDENED_SPIKE_SIZE)
-    share = max(HARDENED_SPIKE_SHARE, 1 / max(x.numel(), 1))
-    for part in _parts(x):
-        part.mul_((torch.rand(part.shape, generator=chance.device, device=x.device) < share).mul(size - 1).add_(1))
-    return {"size": size, "share": share}
+    certain = chance.host.randrange(max(x.numel(), 1))
+    for index, part in enumerate(_parts(x)):
+        at = torch.rand(part.shape, generator=chance.device, device=x.device) < HARDENED_SPIKE_SHARE
+        if index == certain // COMPARE_CHUNK_ELEMENTS and part.numel():
+            at[certain % COMPARE_CHUNK_ELEMENTS] = True  # a small tensor has one as well
+        part.mul_(at.mul(size - 1).add_(1))
+    return {"size": size, "share": HARDENED_SPIKE_SHARE}
 
 
 def _near_one(x: torch.Tensor, chance: Chance) -> Parameters:
