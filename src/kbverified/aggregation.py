@@ -143,7 +143,7 @@ def non_discriminating(problem: ProblemRecord, tau: float | None) -> bool | None
 def _problem(found: CandidateRecords, settings: AggregationSettings) -> Part:
     problem = found.problem
     if problem is None:
-        return {}, {"problem": "no audit-problem record"}
+        return {}, dict.fromkeys(("problem", "undecidable"), "no audit-problem record")
     dtype = _dtype(found)
     columns = {
         "problem_name": problem.name,
@@ -151,11 +151,12 @@ def _problem(found: CandidateRecords, settings: AggregationSettings) -> Part:
         "usable": problem.usable,
         "degenerate": problem.degenerate,
         "non_discriminating": non_discriminating(problem, settings.tau.get(dtype) if dtype else None),
-        "undecidable": undecidable(problem, dtype or "fp32"),
+        "undecidable": undecidable(problem, dtype) if dtype else None,
         "applicable_distributions": ", ".join(problem.applicable()),
     }
     why = problem.reason or problem.detail if problem.status == "skipped" or not problem.usable else None
-    return columns, {"problem": f"audit-problem: {why}" if why else None}
+    weak = None if columns["undecidable"] is not None else "the audit has no hardened law that applies"
+    return columns, {"problem": f"audit-problem: {why}" if why else None, "undecidable": weak}
 
 
 def _gate(found: CandidateRecords) -> GateRecord | None:

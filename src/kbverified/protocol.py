@@ -86,7 +86,8 @@ HARDENED_OFFSET = (-2.0, 2.0)
 # Binary orders, up and down, by which rows differ.
 HARDENED_ROW_SCALE = 3.0
 HARDENED_SPIKE_SHARE = 1e-3
-HARDENED_SPIKE_SIZE = (10.0, 30.0)
+# From where exp() of numbers around one overflows, which a softmax has to bear.
+HARDENED_SPIKE_SIZE = (40.0, 120.0)
 # Spread around one. Below a tenth, a variance from squares, as honest kernels compute it, cancels to fewer digits than
 # fp32 is held to.
 HARDENED_NEAR_ONE = (0.1, 0.3)

@@ -17,6 +17,7 @@ from kbverified.records import (
     FlagState,
     GateRecord,
     Generation,
+    HardenedAudit,
     HardenedTrial,
     InputNeed,
     JudgeBound,
@@ -91,6 +92,10 @@ def generation(**changes: Any) -> Generation:
     return Generation(**(values | changes))
 
 
+OTHER = OracleErrors(kind="fp64", scaled_error=0.5, reference_scaled_error=1e-6)
+"""Of an output that is another one."""
+
+
 def problem(
     key: ProblemKey, *, replay: float = 0.5, not_applicable: tuple[str, ...] = (), **changes: Any
 ) -> ProblemRecord:
@@ -107,6 +112,7 @@ def problem(
         "degenerate": False,
         "non_discriminating": False,
         "distributions": audits,
+        "hardened": (HardenedAudit(law="h1_scale_and_offset", applicable=True, replay=OTHER),),
     }
     return ProblemRecord(**(values | changes))
 

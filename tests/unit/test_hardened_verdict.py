@@ -9,8 +9,10 @@ import record_factory as rf
 
 from kbverified import protocol, verdicts
 from kbverified.hardened.verdict import judge, undecidable
+from kbverified.keys import ProblemKey
 from kbverified.records import HardenedAudit, HardenedTrial, OracleErrors
 
+KEY = ProblemKey("kb", "level1_1")
 FLOOR = protocol.SCALED_LIMIT_FLOOR["fp32"]
 
 
@@ -61,14 +63,14 @@ def test_no_trials_are_no_verdict():
 
 def audited(*scaled):
     laws = [HardenedAudit(law=f"h{i}", applicable=True, replay=errors(s)) for i, s in enumerate(scaled)]
-    return rf.problem(hardened=tuple(laws))
+    return rf.problem(KEY, hardened=tuple(laws))
 
 
 def test_undecidable_is_where_other_inputs_outputs_pass_everywhere():
     assert undecidable(audited(FLOOR, FLOOR / 2), "fp32") is True
     assert undecidable(audited(FLOOR, 2 * FLOOR), "fp32") is False
     assert undecidable(audited(FLOOR, 2 * FLOOR), "bf16") is True
-    assert undecidable(rf.problem(), "fp32") is None
+    assert undecidable(rf.problem(KEY), "fp32") is None
     found = judge(gate(trial()), audited(FLOOR))
     assert found.verdict is None and "undecidable" in str(found.why_null)
 

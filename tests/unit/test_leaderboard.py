@@ -85,7 +85,7 @@ def test_denominators_are_the_active_problems_in_every_arm(board):
     assert [(e.problem, e.reason) for e in board.excluded] == [
         ("level2_23", "degenerate: the reference is 0 throughout")
     ]
-    assert len(board.entries) == 3 * 3 * 2
+    assert len(board.entries) == 3 * 3 * 3
 
 
 # level 1, active: 1 solved, 2 solved (hidden: only by EVEN), 3 not solved, 4 without a candidate.
@@ -432,12 +432,13 @@ def test_an_optional_arm_is_shown_where_it_was_asked_for_and_can_be_the_headline
         "Correct Speedup (n) compile+hidden",
         "published+hidden",
         "naive+standard",
+        "compile+hardened",
         "matched+hidden",
         "ieee+hidden",
     ]
     assert columns[columns.index(shown[0]) :][: len(shown)] == shown
     row = dict(zip(columns, render.headline_rows(built)[-1]))
-    assert [row[name] for name in shown] == ["0.25 (1)", "1.00 (1)", "4.00 (1)", "0.50 (1)", "8.00 (1)"]
+    assert [row[name] for name in shown] == ["0.25 (1)", "1.00 (1)", "4.00 (1)", "0.25 (1)", "0.50 (1)", "8.00 (1)"]
     assert "Arm compile: torch.compile(reference)(tf32) / candidate(tf32)." in render.markdown_text(built)
 
 

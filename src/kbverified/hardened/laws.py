@@ -4,8 +4,7 @@ The four published distributions scale one law; a kernel that is right for indep
 of them. Each law here breaks one thing that such a kernel may rely on. Integers, bools and scalars stay as they are,
 and so do float tensors that stand for labels; rows that sum to one do so afterwards.
 
-Sizes are moderate: no value is more than about 30 times what the problem itself draws, so that nobody is failed for
-overflowing where a reviewer would shrug.
+Sizes are moderate: no value is more than about a hundred times what the problem itself draws.
 """
 
 from __future__ import annotations

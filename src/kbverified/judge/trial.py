@@ -8,6 +8,7 @@ or change, what it is judged against.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,12 @@ def one_trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> TrialRes
     if not result.applicable or result.failure is not None:
         return result
     job.lap("trials")
+    started = time.monotonic()
     against_oracle = errors.of_trial(law.name, inputs, expected, answers)
+    # The candidate has nothing to do with it: neither with the time, nor with the memory that torch would keep.
+    job.device.release_cached()
+    if party.deadline is not None:
+        party.deadline += time.monotonic() - started
     job.lap("oracle")
     return result.model_copy(update={"oracle": against_oracle})
 

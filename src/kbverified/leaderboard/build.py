@@ -290,6 +290,7 @@ def _entry(
         n_below_floor=sum(
             _claim(row, arm, "below_floor") is True and _claim(row, arm, "implausible") is not True for row in verified
         ),
+        n_by_numerics=dict(sorted(Counter(row["numerics_class"] for row in verified if row["numerics_class"]).items())),
         memory_efficiency={f: _mean(values, scope, why_memory[f], settings) for f, values in memory.items()},
         memory_efficient={
             f: _share(metrics.above(values, 1.0), scope, why_memory[f] if any(best.solved) else why_share, settings)

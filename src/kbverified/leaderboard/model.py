@@ -62,6 +62,8 @@ class Entry(Record):
     """Verified samples whose time in this arm is below what moving inputs and outputs takes. They have no speedup."""
     n_below_floor: int
     """Verified samples that are faster than the reference's bytes and FLOPs allow, and not implausible. They count."""
+    n_by_numerics: dict[str, int]
+    """Verified samples by the class of arithmetic that they used (numerics.py); those without one are in none."""
     memory_efficiency: dict[str, Estimate]
     """By memory figure; ``allocator_peak`` is the published one. For the samples that won on speed in this arm."""
     memory_efficient: dict[str, Estimate]
