@@ -10,6 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.13; do \
 	  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
+TEST_JOBS ?= 2
 CORES ?= $(shell nproc 2>/dev/null || echo 2)
 TORCH := torch==2.13.0
 GPU := $(if $(wildcard /dev/nvidia0),-r envs/gpu.txt)
@@ -51,7 +52,7 @@ demo: $(STAMP)
 	$(BIN)/python -m kbverified leaderboard
 
 test: $(STAMP)
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) $(TESTS)
 
 # --- the others -----------------------------------------------------------------------------------------------
 

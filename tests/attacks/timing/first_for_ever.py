@@ -1,9 +1,10 @@
 """Strategy: while timed, hands out its first answer ever after, where outputs for any two draws are so near to each
     other that no limit for the error of an arithmetic tells them apart.
-Layer: timing, a timed output is nearer to the right one than half the way to another input's
+Layer: timing, a timed output is nearer to the right one than half the way to another input's, and no further off than
+    gate and mode explain
 Severity: high, any speedup
 Verdict: wrong_value
-Switch: replay,bound
+Switch: replay,arithmetic,bound
 Device: any
 Problem: alike
 """
