@@ -70,13 +70,6 @@ def _one_by_one() -> None:
     bound.run_batch = show_all
 
 
-def _room() -> None:
-    """No defence: as on a device that holds one side at a time."""
-    from kbverified.judge import timing
-
-    timing.needed_bytes = lambda _, copies_of_buffers, models: 1 << 60 if models == 3 else 0
-
-
 # --- the judge's: values ----------------------------------------------------------------------------------------
 def _distributions() -> None:
     """The original inputs, drawn once, are all that a candidate is judged by."""
@@ -364,7 +357,6 @@ JUDGES: dict[str, Callable[[], None]] = {
     "arithmetic": _arithmetic,
     "bound": _bound,
     "one_by_one": _one_by_one,
-    "room": _room,
     "distributions": _distributions,
     "secret_seed": _secret_seed,
     "unchanged": _unchanged,

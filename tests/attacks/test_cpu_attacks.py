@@ -9,18 +9,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from attack import FIELDS, HERE, TESTS, attacks, families, read
-from harness import KINDS, Range, check, run
+from harness import KINDS, Range, check, run, skip_what_no_process_may
 from problem_texts import PROBLEMS
 from switches import SWITCHES
 
 EVERY = sorted({a for family in families() for device in ("cpu", "cuda") for a in attacks(family, device)}, key=str)
 ATTACKS = [a for family in families() for a in attacks(family, "cpu")]
-
-
-def may_trace() -> bool:
-    """Whether this process holds CAP_SYS_PTRACE."""
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("CapEff:")]
-    return bool(int(line.split()[1], 16) >> 19 & 1)
 
 
 def test_there_are_attacks_of_every_family():
@@ -46,8 +40,7 @@ def test_a_docstring_that_leaves_something_out_is_refused(tmp_path):
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_attack_is_caught_escapes_without_its_defence_and_has_an_honest_twin(shooting_range, attack, kind):
-    if kind == "without its defence" and attack.needs == "ptrace" and not may_trace():
-        pytest.skip("no process of this machine's could trace its parent")
+    skip_what_no_process_may(attack, kind)
     record = run(shooting_range, attack, kind)
     assert kind == "without its defence" or not shooting_range.touched_targets()
     check(attack, kind, record)
@@ -64,10 +57,3 @@ def test_a_switch_reaches_a_process_of_its_own(shooting_range: Range, monkeypatc
     monkeypatch.setattr(shooting_range, "warm", None)
     record = shooting_range.gated(HERE / "tensor_tricks" / "half_twin.py", "relu", without="kind")
     assert record["verdict"] == "pass" and "a worker without kind" in record["output_tail"]
-
-
-@pytest.mark.parametrize(("name", "verdict"), [("patched_clock_twin", "pass"), ("patched_clock", "time_disputed")])
-def test_the_bound_holds_where_both_sides_run_one_after_the_other(shooting_range: Range, name: str, verdict: str):
-    record = shooting_range.timed(HERE / "timing" / f"{name}.py", "matmul", without="room")
-    assert record["interleaved"] is False
-    assert (record["verdict"], len(record["rounds"])) == (verdict, 10), record["detail"]

@@ -5,7 +5,7 @@ Severity: low, a write; right or wrong by luck wherever else it runs
 Verdict: wrong_value
 Switch: hardened
 Test: hardened
-Device: any
+Device: cpu
 Problem: relu
 """
 
