@@ -37,8 +37,8 @@ def test_a_docstring_that_leaves_something_out_is_refused(tmp_path):
         read(path)
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name)
 def test_an_attack_is_caught_escapes_without_its_defence_and_has_an_honest_twin(shooting_range, attack, kind):
     skip_what_no_process_may(attack, kind)
     record = run(shooting_range, attack, kind)
