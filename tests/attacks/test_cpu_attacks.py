@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from attack import FIELDS, HERE, TESTS, attacks, families, read
-from harness import KINDS, Range, check, run, skip_what_no_process_may
+from harness import KINDS, ROOT, Range, check, run, skip_what_no_process_may
 from problem_texts import PROBLEMS
 from switches import SWITCHES
 
@@ -17,9 +18,13 @@ EVERY = sorted({a for family in families() for device in ("cpu", "cuda") for a i
 ATTACKS = [a for family in families() for a in attacks(family, "cpu")]
 
 
-def test_there_are_attacks_of_every_family():
-    assert len(EVERY) >= 45
-    assert families() == sorted({a.path.parent.name for a in EVERY})
+def test_the_threat_model_names_every_family_and_every_attack():
+    text = (ROOT / "docs" / "threat-model.md").read_text()
+    _, table = text.split("## Families of attacks")
+    table = table.split("\n## ")[0]
+    assert len(EVERY) >= 45 and f"holds {len(EVERY)} attacks" in table
+    assert [name for name in families() if f"\n| {name} |" not in table] == []
+    assert [a.name for a in EVERY if not re.search(rf"\b{a.path.stem}\b", table)] == []
 
 
 @pytest.mark.parametrize("attack", EVERY, ids=lambda a: a.name)
