@@ -116,21 +116,22 @@ def _private_inputs() -> None:
 def _poison() -> None:
     """The output's buffer is where the reference has just left its own output, as memory that was freed is."""
     from kbverified import layout
-    from kbverified.judge import gate
     from kbverified.judge.exchange import Exchange
+    from kbverified.judge.reference import Reference
 
-    one_trial, offer = gate._one_trial, Exchange.offer
+    place, offer, placed = Reference.place, Exchange.offer, []
 
-    def with_the_reference(job: Any, party: Any, reference: Any, *more: Any) -> Any:
-        def offer_after_it(self: Any, inputs: Any) -> None:
-            expected = layout.leaves(reference.forward(inputs))
-            self.poison_outputs = lambda: layout.copy_into(self._output_views(), expected)
-            offer(self, inputs)
+    def remember(self: Any, device: Any) -> None:
+        placed.append(self)
+        place(self, device)
 
-        Exchange.offer = offer_after_it  # type: ignore[method-assign]
-        return one_trial(job, party, reference, *more)
+    def offer_after_it(self: Any, inputs: Any) -> None:
+        expected = layout.leaves(placed[0].forward(inputs))
+        self.poison_outputs = lambda: layout.copy_into(self._output_views(), expected)
+        offer(self, inputs)
 
-    gate._one_trial = with_the_reference
+    Reference.place = remember  # type: ignore[method-assign]
+    Exchange.offer = offer_after_it  # type: ignore[method-assign]
 
 
 def _all_elements() -> None:
@@ -162,19 +163,20 @@ def _trust() -> None:
     from kbverified import correctness
     from kbverified.judge.exchange import Exchange
 
-    forward, said = Exchange.forward, [False]
+    forward, compare, said = Exchange.forward, correctness.compare, [False]
 
     def listen(self: Any, *more: Any, **named: Any) -> Any:
         reply = forward(self, *more, **named)
         said[0] = bool(reply.get("allclose"))
         return reply
 
-    def compare(answer: Any, reference: Any, *_: Any) -> Any:
+    def believe(answer: Any, reference: Any, *more: Any) -> Any:
         wrong = 0.0 if said[0] else 1.0
-        return correctness.Comparison(wrong, wrong, wrong, 1.0, 1.0, 0, 0, 0, 0, said[0])
+        found = compare(reference, reference, *more)  # nobody looks at the answer
+        return dataclasses.replace(found, critical_tolerance=wrong, max_abs_error=wrong, equal=said[0])
 
     Exchange.forward = listen  # type: ignore[method-assign]
-    everywhere(correctness.__name__, "compare", compare)
+    everywhere(correctness.__name__, "compare", believe)
 
 
 # --- the judge's: processes -------------------------------------------------------------------------------------
