@@ -23,7 +23,7 @@ import torch.nn as nn
 class Model(nn.Module):
     def __init__(self, n):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(n, n) / n)
+        self.weight = nn.Parameter(torch.eye(n).add_(1 / n))
 
     def forward(self, x):
         return nn.functional.linear(x, self.weight)
@@ -97,7 +97,8 @@ PROBLEMS = {
     "gated": small("x + self.gate * F.gelu(self.linear(x))", weights=GATED),
 }
 """matmul: bound by arithmetic, so that no two launches are cheaper together. rows: one row times a large matrix,
-bound by reading the matrix, so that a launch for thirty rows costs about as much as one for one. cached: bound by
+bound by reading the matrix, so that a launch for thirty rows costs about as much as one for one; no draw's outputs are
+all near zero, where the order of a sum would show. cached: bound by
 reading an input that fits the L2. alike: sums of products of numbers from [0, 1), so that the outputs for any two
 draws are within 4 % of each other. The others cost next to nothing: they are for who is judged by his values."""
 

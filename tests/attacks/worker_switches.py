@@ -1,4 +1,4 @@
-"""What is a defence in the worker, for candidates that mean no harm; each with a function that switches it off there."""
+"""Defences in the worker, for candidates that mean no harm, each with a function that switches it off there."""
 
 from __future__ import annotations
 
