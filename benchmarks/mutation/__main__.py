@@ -37,8 +37,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--per-parent", type=int, default=25, help="at most so many mutants of a parent (default: 25)")
     parser.add_argument("--seed", type=int, default=mutants.SEED, help="of the choice among a parent's mutants")
     parser.add_argument("--parents", nargs="+", metavar="NAME", help="only these, as bundled-honest/level1_2")
-    parser.add_argument("--candidates", type=Path, help="a folder with the public parents (benchmarks.candidates --into)")
-    parser.add_argument("--problems", type=Path, default=parents.PROJECT / "problems/kernelbench", help="their problems")
+    parser.add_argument(
+        "--candidates", type=Path, help="a folder with the public parents (benchmarks.candidates --into)"
+    )
+    parser.add_argument(
+        "--problems", type=Path, default=parents.PROJECT / "problems/kernelbench", help="their problems"
+    )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes (default: cores)")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after this")
     return parser
@@ -94,7 +98,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def _step(step: str, work: Work, stages: Stages, kernels: list[Kernel], arguments: argparse.Namespace) -> int:
     if step == "list":
-        print(f"{sum(k.mutant is not None for k in kernels)} mutants of {sum(k.mutant is None for k in kernels)} parents")
+        print(
+            f"{sum(k.mutant is not None for k in kernels)} mutants of {sum(k.mutant is None for k in kernels)} parents"
+        )
     elif step == "build":
         stages.audits([kernel.parent for kernel in kernels])
         stages.compile(kernels)

@@ -11,10 +11,8 @@ from collections.abc import Iterator
 from benchmarks.mutation.cpp_tokens import TYPES, Cpp
 from benchmarks.mutation.operators import Site, operator
 
-_PAIRS = dict(
-    [pair for a, b in (("rows", "columns"), ("height", "width"), ("H", "W"), ("M", "N"), ("in_channels", "out_channels"))
-     for pair in ((a, b), (b, a))]
-)  # fmt: skip
+_BOTH = (("rows", "columns"), ("height", "width"), ("H", "W"), ("M", "N"), ("in_channels", "out_channels"))
+_PAIRS = {**dict(_BOTH), **{b: a for a, b in _BOTH}}
 _EPSILON = re.compile(r"^(\w*eps\w*|\w*epsilon)$", re.IGNORECASE)
 _SMALL = re.compile(r"^(?:\d*\.?\d*[eE]-(?:0?[4-9]|1\d)|0\.000\d+)[fF]?$")
 _LOWEST = re.compile(r"^-?(INFINITY|FLT_MAX|CUDART_INF_F|HUGE_VALF?)$")
@@ -394,7 +392,9 @@ def accumulator_bfloat16(source: str) -> Iterator[Site]:
     """x += e rounds x to bfloat16 at every step."""
     cpp = Cpp(source)
     for name, value, first, last in _accumulations(cpp):
-        yield _put(cpp, first, last, f"{name} = static_cast<float>(c10::BFloat16(static_cast<float>({name} + ({value}))))")
+        yield _put(
+            cpp, first, last, f"{name} = static_cast<float>(c10::BFloat16(static_cast<float>({name} + ({value}))))"
+        )
 
 
 @operator("addend-half", "narrowed precision", "c++")

@@ -24,14 +24,16 @@ _TOKEN = re.compile(
 )
 CLOSER = {"(": ")", "[": "]", "{": "}"}
 TYPES = frozenset(
-    "void bool char short int long float double unsigned signed auto half size_t int8_t int16_t int32_t int64_t uint8_t "
-    "uint16_t uint32_t uint64_t scalar_t float2 float4 __half __nv_bfloat16 __half2 const".split()
+    "void bool char short int long float double unsigned signed auto half size_t int8_t int16_t int32_t int64_t "
+    "uint8_t uint16_t uint32_t uint64_t scalar_t float2 float4 __half __nv_bfloat16 __half2 const".split()
 )
 _CHECKS = frozenset(
     "TORCH_CHECK TORCH_INTERNAL_ASSERT AT_ASSERT AT_ASSERTM AT_CHECK assert static_assert CHECK_CUDA CHECK_CONTIGUOUS "
     "CHECK_INPUT C10_CUDA_CHECK CUDA_CHECK cudaFuncSetAttribute".split()
 )
-_TEMPLATES = frozenset("static_cast reinterpret_cast const_cast data_ptr accessor packed_accessor32 numeric_limits".split())
+_TEMPLATES = frozenset(
+    "static_cast reinterpret_cast const_cast data_ptr accessor packed_accessor32 numeric_limits".split()
+)
 _NOT_OPERANDS = frozenset("return else case throw new delete sizeof".split())
 
 
@@ -87,9 +89,14 @@ class Cpp:
         if self[index] in ("*", "&"):  # const T* name, T __restrict__
             if self[before - 1] in ("const", "typename") or self[index + 1].startswith("__restrict"):
                 return False
-            if self.tokens[before].kind == "name" and self[before - 1] in ("", ";", "{", "}", "(", ",") and (
-                self.tokens[index + 1].kind == "name" and self[index + 2] in ("=", ",", ")", ";")
-                and self[before - 1] != "("
+            if (
+                self.tokens[before].kind == "name"
+                and self[before - 1] in ("", ";", "{", "}", "(", ",")
+                and (
+                    self.tokens[index + 1].kind == "name"
+                    and self[index + 2] in ("=", ",", ")", ";")
+                    and self[before - 1] != "("
+                )
             ):
                 return False
         return not (self[index] in ("<", ">") and (self[index + 1] in TYPES or index in self._angles))

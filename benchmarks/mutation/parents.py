@@ -63,7 +63,9 @@ def public(folder: Path, problems: Path) -> tuple[list[Parent], list[str]]:
         if one.tail in there and problem.is_file():
             found.append(Parent(one.tail, there[one.tail], problem, "cuda"))
         else:
-            missing.append(f"{one.tail}: {problem if one.tail in there else folder / one.file} is not there, or differs")
+            missing.append(
+                f"{one.tail}: {problem if one.tail in there else folder / one.file} is not there, or differs"
+            )
     return found, missing
 
 

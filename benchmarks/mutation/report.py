@@ -73,7 +73,9 @@ def write(work: Work, kernels: Sequence[Kernel], device: str) -> int:
     for name in missing[:5]:
         print(f"mutation: no hidden verdict of {name}: run the step gate")
     for line in score.failed_parents(found):
-        print(f"mutation: the honest kernel {line.parent} does not pass: {line.standard}, {line.hidden}, {line.hardened}")
+        print(
+            f"mutation: the honest kernel {line.parent} does not pass: {line.standard}, {line.hidden}, {line.hardened}"
+        )
     return 1 if missing or score.failed_parents(found) else 0
 
 

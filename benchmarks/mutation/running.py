@@ -74,7 +74,7 @@ def gate_digest() -> str:
 
 
 class Stages:
-    """Calls ``kbverified audit-problem`` and ``kbverified stage``; a command that leaves no record is said and counted."""
+    """Calls ``kbverified audit-problem`` and ``kbverified stage``; a command that leaves no record is counted."""
 
     def __init__(self, work: Work, device: str, arch: str | None, jobs: int, until_s: float = float("inf")):
         self.work, self.device, self.arch, self.jobs, self.until_s = work, device, arch, jobs, until_s

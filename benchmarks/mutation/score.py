@@ -1,7 +1,7 @@
 """What the gate says of each mutant, and the shares of it: pure numbers and text, torch-free.
 
-A mutant is *killed* by a test that gives it any verdict but pass. One without a verdict (``hardened`` where a problem is
-undecidable or the record has none yet) counts in neither share.
+A mutant is *killed* by a test that gives it any verdict but pass. One without a verdict (``hardened`` where a problem
+is undecidable or the record has none yet) counts in neither share.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ def _bare(cells: Sequence[str]) -> str:
 
 
 def _marked(name: str, field: str, lines: Iterable[Line]) -> str:
-    return f"{name} (held out)" if field == "operator" and any(x.held_out for x in lines if x.operator == name) else name
+    return (
+        f"{name} (held out)" if field == "operator" and any(x.held_out for x in lines if x.operator == name) else name
+    )
 
 
 def _listed(lines: Sequence[Line], why: bool = False) -> str:

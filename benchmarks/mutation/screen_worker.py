@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from kbverified import codec, layout, problems
+from kbverified import codec, problems
 from kbverified.compilation.hooks import Hooks
 from kbverified.protocol import FORWARD_SEED, WEIGHT_SEED
 
@@ -29,7 +29,7 @@ LIMIT_S = 60.0
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
-    return torch.randn(x.shape[:-1] + (1,), device=x.device, dtype=x.dtype) if x.dim() else torch.randn_like(x)
+    return torch.randn((*x.shape[:-1], 1), device=x.device, dtype=x.dtype) if x.dim() else torch.randn_like(x)
 
 
 LAWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
@@ -182,7 +182,7 @@ def main() -> int:
     device = request["device"]
     if device == "cuda":  # on the CPU guard.c does it
         torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.utils.deterministic.fill_uninitialized_memory = True
+        torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
     problem = problems.load(Path(request["problem"]))
     parent = request["parent"]
 

@@ -122,9 +122,7 @@ def _screen_group(work: Work, group: Sequence[Kernel], device: str, guard: Path 
 
 def read(work: Work) -> dict[str, dict[str, Any]]:
     """The list's lines by id. Raises FileNotFoundError."""
-    return {
-        line["id"]: line for line in map(json.loads, work.screened.read_text(encoding="utf-8").splitlines())
-    }
+    return {line["id"]: line for line in map(json.loads, work.screened.read_text(encoding="utf-8").splitlines())}
 
 
 def require(work: Work, kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -134,5 +132,7 @@ def require(work: Work, kernels: Sequence[Kernel]) -> list[Kernel]:
     lines = read(work)
     missing = [k.name for k in kernels if k.mutant is not None and k.name not in lines]
     if missing:
-        raise ValueError(f"{work.screened}: {len(missing)} mutants are not in it, {missing[0]} first. Run screen again.")
+        raise ValueError(
+            f"{work.screened}: {len(missing)} mutants are not in it, {missing[0]} first. Run screen again."
+        )
     return [k for k in kernels if k.mutant is None or lines[k.name]["outcome"] == "kept"]

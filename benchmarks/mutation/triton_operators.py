@@ -92,8 +92,8 @@ def stride_dropped(source: str) -> Iterator[Site]:
             yield python.put(node, python.text(node.left))
 
 
-@operator("bound-inclusive", "off by one", "triton")
-def bound_inclusive(source: str) -> Iterator[Site]:
+@operator("bound-short", "off by one", "triton")
+def bound_short(source: str) -> Iterator[Site]:
     """offsets < n becomes offsets < n - 1."""
     python = Python(source)
     for node in python.nodes(ast.Compare):

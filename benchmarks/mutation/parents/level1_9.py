@@ -1,4 +1,4 @@
-"""Convolution in C++ for the CPU: padded, with bias, each output summed over the part of the kernel that lies inside."""
+"""Convolution in C++ for the CPU: padded, with bias, each output summed over what of the kernel lies inside."""
 
 import torch
 import torch.nn as nn
