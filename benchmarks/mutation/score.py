@@ -132,7 +132,7 @@ def text(lines: Sequence[Line], title: str) -> str:
         left = survivors(lines, test)
         if share(lines, test).n:
             parts += [f"## Survivors of {test}: {len(left)}", _listed(left)]
-    parts += [f"## Left out as equivalent: {len(equivalent)}", _listed(equivalent, why=True)]
+    parts += [f"## Left out as equivalent: {len(equivalent)}", _listed(equivalent)]
     parts += [f"## Do not build: {len(unbuilt)}", _listed(unbuilt)]
     if wrong:
         parts += ["## HONEST KERNELS THAT FAIL", "\n".join(f"- {x.parent}: {x.hidden} {x.hardened}" for x in wrong)]
@@ -153,13 +153,14 @@ def _marked(name: str, field: str, lines: Iterable[Line]) -> str:
     )
 
 
-def _listed(lines: Sequence[Line], why: bool = False) -> str:
+def _listed(lines: Sequence[Line]) -> str:
+    """With what the screening saw: for a survivor, on which of its inputs it first differs from its parent."""
     if not lines:
         return "None."
     order = sorted(lines, key=lambda x: (x.fault or "", x.operator or "", x.parent, x.id))
     return "\n".join(
         f"- `{x.id[:10]}` {x.fault}, {x.operator}{' (held out)' if x.held_out else ''}, {x.parent}: "
-        f"`{x.change.replace('`', chr(39))}`" + (f" ({x.why})" if why else _largest(x))
+        f"`{x.change.replace('`', chr(39))}` ({' '.join(x.why.split())}{_largest(x)})"
         for x in order
     )
 
@@ -169,4 +170,4 @@ def _largest(line: Line) -> str:
     if not known:
         return ""
     name = max(known, key=lambda key: known[key])
-    return f" (largest error {known[name]:.2g}, {name})"
+    return f"; largest error in the gate {known[name]:.2g}, {name}"
