@@ -70,7 +70,11 @@ def kernels(work: Work, parents: Iterable[Parent], chosen: dict[str, list[Mutant
 
 def gate_digest() -> str:
     """What a gate record's verdict depends on beside the source: constants and code of the stage."""
-    return f"{protocol.digest('hidden-gate')[:32]}-{source_digest.digest('hidden-gate')[:32]}"
+    return _digest("hidden-gate")
+
+
+def _digest(stage: str) -> str:
+    return f"{protocol.digest(stage)[:32]}-{source_digest.digest(stage)[:32]}"
 
 
 class Stages:
@@ -84,11 +88,13 @@ class Stages:
     def audits(self, parents: Iterable[Parent]) -> None:
         """An audit record of each problem. Raises RuntimeError where one cannot be made."""
         for problem in dict.fromkeys(parent.problem for parent in parents):
-            out = self.work.audit(problem)
-            if not out.is_file():
+            out, mark = self.work.audit(problem), self.work.audit(problem).with_suffix(".digest")
+            wanted = f"{_digest('audit-problem')} {file_sha256(problem)}"
+            if not (out.is_file() and mark.is_file() and mark.read_text() == wanted):
                 code = self._call("audit", problem.stem, ["audit-problem", "--problem", str(problem)], out)
                 if code != 0:
                     raise RuntimeError(f"{problem}: its audit ended with {code}: {self._log('audit', problem.stem)}")
+                mark.write_text(wanted)
 
     def compile(self, todo: Sequence[Kernel]) -> None:
         """A compile record of each kernel, where it is not there."""
@@ -108,7 +114,8 @@ class Stages:
         def is_there(kernel: Kernel) -> bool:
             mark = self.work.record("hidden-gate", kernel.name).with_suffix(".digest")
             wanted = f"{digest} {file_sha256(self.work.source(kernel.name))}"
-            return gated(self.work, kernel) is not None and mark.is_file() and mark.read_text() == wanted
+            # The mark first: a record of another gate may have another shape.
+            return mark.is_file() and mark.read_text() == wanted and gated(self.work, kernel) is not None
 
         def done(kernel: Kernel) -> None:
             mark = self.work.record("hidden-gate", kernel.name).with_suffix(".digest")
