@@ -30,10 +30,13 @@ GUARD = Path(__file__).with_name("guard.c")
 
 
 def screen(work: Work, kernels: Sequence[Kernel], device: str, jobs: int) -> None:
-    """Write ``screened.jsonl``: a line for each mutant, with what becomes of it and why.
+    """Write ``screened.jsonl``: a line for each mutant, with what becomes of it and why. A list that has them all stays.
 
     Raises RuntimeError where a kernel has not been through the compile stage or a parent does not run, OSError.
     """
+    if work.screened.is_file() and read(work).keys() >= {k.name for k in kernels if k.mutant is not None}:
+        print("screen: the list is there, and stays what it is")
+        return
     without = [kernel.name for kernel in kernels if running.compiled(work, kernel) is None]
     if without:
         raise RuntimeError(f"{len(without)} kernels have no compile record, {without[0]} first: run the step build")
