@@ -30,7 +30,7 @@ GUARD = Path(__file__).with_name("guard.c")
 
 
 def screen(work: Work, kernels: Sequence[Kernel], device: str, jobs: int) -> None:
-    """Write ``screened.jsonl``: a line for each mutant, with what becomes of it and why. A list that has them all stays.
+    """Write ``screened.jsonl``: what becomes of each mutant, and why. A list that has them all stays what it is.
 
     Raises RuntimeError where a kernel has not been through the compile stage or a parent does not run, OSError.
     """
