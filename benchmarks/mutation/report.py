@@ -43,15 +43,14 @@ def _line(work: Work, kernel: Kernel, screened: dict[str, dict[str, str]]) -> Li
     audit = records.read(work.audit(kernel.parent.problem), ProblemRecord)
     path = work.record("hidden-gate", kernel.name)
     compiled = running.compiled(work, kernel)
-    judged = verdicts.judge(compiled, gate, audit.applicable(), TAU[gate.provenance.dtype], path)
+    judged = verdicts.judge(compiled, gate, audit.applicable(), TAU[gate.provenance.dtype], path, audit)
     mark = path.with_suffix(".digest")
     return Line(
         **{
             **asdict(line),
             "standard": judged["standard"].verdict,
             "hidden": judged["hidden"].verdict,
-            # A record made before the hardened test was joined has none.
-            "hardened": getattr(gate, "hardened_verdict", None),
+            "hardened": judged["hardened"].verdict,
             "failed": judged["hidden"].failed,
             "tolerances": {t.distribution: t.critical_tolerance for t in gate.trials},
             "gate": mark.read_text().split()[0] if mark.is_file() else None,

@@ -23,6 +23,9 @@ from chain import verdict as hidden_verdict
 from problem_texts import PROBLEMS, problem_text
 from without import SERVE, SOCKET_VARIABLE
 
+from kbverified.hardened.verdict import judge as hardened_verdict
+from kbverified.records import GateRecord
+
 KINDS = ("attack", "without its defence", "twin")
 NO_RECORD = {"verdict": "no record"}
 SECRET = "KBV_ATTACKED_SECRET"
@@ -163,12 +166,12 @@ def speedup(record: dict[str, Any]) -> float:
 
 
 def judged(gate: dict[str, Any], test: str = "hidden") -> str | None:
-    """A gate record's verdict of a test; of ``hardened`` it may say nothing (None)."""
+    """A gate record's verdict of a test."""
     if gate["verdict"] == "no record":
         return "no record"
-    if test == "hardened":
-        return gate.get("hardened_verdict")
     verdict = hidden_verdict({"compile": {"verdict": "pass"}, "hidden-gate": gate})
+    if test == "hardened" and verdict == "pass":
+        return hardened_verdict(GateRecord.model_validate(gate), None).verdict
     if test == "flags" and verdict == "pass" and gate["flags_before"] != gate["flags_after"]:
         return "flags_changed"
     return verdict
@@ -178,7 +181,8 @@ def told(record: dict[str, Any]) -> str:
     """What a failed assertion shows."""
     if "rounds" not in record:
         worst = [(t["distribution"], t["critical_tolerance"]) for t in record.get("trials", [])]
-        return f"{record['verdict']}, {worst}: {record['detail']}; {record.get('output_tail', '')[-1000:]}"
+        laws = [(t["distribution"], t["failure"], t["oracle"]) for t in record.get("hardened", [])]
+        return f"{record['verdict']}, {worst}, {laws}: {record['detail']}; {record.get('output_tail', '')[-1000:]}"
     ratio = f"{speedup(record):.2f}x" if record["rounds"] else "no rounds"
     return f"{record['verdict']}, {ratio}: {record['detail']}; {record['output_tail'][-1000:]}"
 
@@ -227,15 +231,8 @@ def check_timed(attack: Attack, kind: str, record: dict[str, Any]) -> None:
 
 
 def check_gated(attack: Attack, kind: str, record: dict[str, Any]) -> None:
-    """As ``check``, by the verdict of the test that is meant.
-
-    As long as no gate gives a hardened verdict, the attacks that it is to catch are expected to fail here.
-    """
-    if attack.test == "hardened" and "hardened_verdict" not in record:
-        assert judged(record) == "pass", told(record)
-        if kind == "attack":
-            pytest.xfail("the gate's record has no hardened verdict yet")
-    elif kind == "attack":
+    """As ``check``, by the verdict of the test that is meant."""
+    if kind == "attack":
         assert judged(record, attack.test) == attack.verdict, told(record)
     elif kind == "twin":
         assert judged(record, attack.test) == "pass", told(record)
