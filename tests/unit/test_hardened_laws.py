@@ -106,7 +106,7 @@ def test_identity_parameters_are_near_the_identity_and_not_it():
         assert 0 < off.max() <= protocol.HARDENED_IDENTITY_SPREAD and off.mean() > 0.02
 
 
-def test_models_that_correspond_agree_and_others_and_hand_made_ones_do_not():
+def test_models_that_correspond_agree_and_others_do_not():
     plain = state_digests(built())
     assert weights_match(state_digests(built(more=True)), plain) is True
     assert weights_match(state_digests(built(seed=4)), plain) is False
@@ -115,11 +115,22 @@ def test_models_that_correspond_agree_and_others_and_hand_made_ones_do_not():
         def __init__(self):
             super().__init__()
             self.norm.weight = torch.nn.Parameter(torch.ones(16))
+            self.batch.weight.data.fill_(1.0)  # a constant that nothing here sees
 
     torch.manual_seed(11)
     with perturbed_identity(3):
         other = ByHand()
+    assert torch.equal(other.norm.weight, built().norm.weight)
     assert weights_match(state_digests(other), plain) is False
+
+
+def test_what_is_derived_from_a_constant_in_the_constructor_is_derived_from_its_new_values():
+    with perturbed_identity(3):
+        ones = torch.ones(2, 3)
+        parameter = torch.nn.Parameter(ones)
+        random = torch.nn.Parameter(torch.arange(3.0))
+    assert torch.equal(ones, parameter) and not torch.equal(parameter, torch.ones(2, 3))
+    assert torch.equal(random, torch.arange(3.0))
 
 
 def test_random_weights_are_those_of_the_seed_and_everything_is_as_before_afterwards():
