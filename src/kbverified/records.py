@@ -244,6 +244,8 @@ class JudgeBound(Record):
     k: int | None = None
     """Inputs of one batch."""
     batches: int = 0
+    baseline_k: tuple[int, ...] = ()
+    """Inputs of each of the baseline's batches: the first was made before any code of the candidate's ran."""
     baseline_wall_ms: tuple[float, ...] = ()
     """The judge's clock over each of the baseline's batches, inputs and outputs brought and taken included."""
     baseline_launches_ms: tuple[float, ...] = ()

@@ -5,6 +5,7 @@ Each attack is also run with the bound not enforced: then it passes, with a clai
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -182,3 +183,30 @@ def test_the_bound_holds_where_both_sides_run_one_after_the_other(timed, monkeyp
     record = timed(source)
     assert record.interleaved is False
     assert (record.verdict, len(record.rounds)) == (verdict, 10), record.detail
+
+
+@pytest.mark.parametrize(("undisturbed", "verdict"), [(1, "time_disputed"), (0, "pass")])
+def test_who_keeps_the_device_busy_during_the_baselines_batches_loosens_nothing(
+    timed, monkeypatch, undisturbed, verdict
+):
+    """A thread of the candidate can do so in every batch but the first, which is made before it starts.
+
+    By how much is the operating system's choice, so that here a second is added to what such a batch takes; added to
+    the first as well, nothing would be left to enforce.
+    """
+    run_batch, of_baseline = bound.run_batch, []
+
+    def disturbed(side, drawn, reference=None):
+        found = run_batch(side, drawn, reference)
+        if reference is not None:
+            return found
+        of_baseline.append(side.job.party.flags is None)  # None: the candidate's model has not been asked for yet
+        if len(of_baseline) <= undisturbed:
+            return found
+        return dataclasses.replace(found, wall_ms=found.wall_ms + 1000.0)
+
+    monkeypatch.setattr(bound, "run_batch", disturbed)
+    record = timed(FORGED_CLOCK)
+    assert record.verdict == verdict, (record.detail, record.judge_bound)
+    assert of_baseline == [True] + [False] * (record.judge_bound.batches - 1)
+    assert len(record.judge_bound.baseline_k) == record.judge_bound.batches > 1

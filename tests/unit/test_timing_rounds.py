@@ -140,6 +140,16 @@ def test_what_disturbs_a_baselines_batch_does_not_let_a_claim_pass():
     assert (found.t_judge_ms(), found.outcome()) == (pytest.approx(2.0), "disputed")
 
 
+def test_later_batches_of_the_baseline_can_only_tighten_what_the_first_allows():
+    found = bound(0.01, [28.0])
+    for wall in (200.0, 36.0):
+        found.base.append(Batch(wall, 30.0, 4))
+        found.candidate.append(Batch(28.0, 1e-3, 8))
+    assert (found.overhead_ms(), found.drift()) == (1.5, 1.0)
+    assert found.outcome() == "disputed"
+    assert found.record().baseline_k == (8, 4, 4)
+
+
 def test_short_launches_are_bounded_and_not_disputed():
     found = bound(0.01, [14.0])  # 14 / 8 - 1.5 = 0.25 ms
     assert (found.outcome(), found.settled()) == ("not_enforced", False)
