@@ -351,6 +351,8 @@ class MemoryRecord(StageRecord):
     candidate: SideMemory | None = None
     input_bytes: int | None = None
     output_bytes: int | None = None
+    output_limit: float | None = None
+    """Relative rms error beyond which the measured forward's output is wrong, as that of a timed launch."""
 
 
 STAGE_MODELS: dict[str, type[StageRecord]] = {

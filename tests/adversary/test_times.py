@@ -210,3 +210,34 @@ def test_who_keeps_the_device_busy_during_the_baselines_batches_loosens_nothing(
     assert record.verdict == verdict, (record.detail, record.judge_bound)
     assert of_baseline == [True] + [False] * (record.judge_bound.batches - 1)
     assert len(record.judge_bound.baseline_k) == record.judge_bound.batches > 1
+
+
+PERMUTED_PROBLEM = PROBLEM.replace("return x @ y", "return torch.tanh(x).t().contiguous()").replace(
+    "def forward(self, x, y)", "def forward(self, x)"
+)
+PERMUTED_PROBLEM = PERMUTED_PROBLEM.replace("torch.rand(1024, 1024), torch.rand(1024, 1024)", "torch.rand(4096, 4096)")
+PERMUTED = """
+import torch
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x).t()
+"""
+
+
+def test_an_output_that_is_not_contiguous_is_copied_as_it_lies(place, timed, monkeypatch):
+    """It is right, and copied no more slowly than the baseline's, so that its copy is not held against its launch."""
+    problem = place / "problems" / "own" / "level1_2.py"
+    problem.write_text(PERMUTED_PROBLEM)
+    audit = place / "audit_2.json"
+    stages.audit_problem(problem, settings(place), audit)
+    seen = []
+    as_delivered = bound.as_delivered
+    monkeypatch.setattr(
+        bound, "as_delivered", lambda found, strides: seen.append(strides) or as_delivered(found, strides)
+    )
+    candidate = place / "permuted.py"
+    candidate.write_text(PERMUTED)
+    record = stages.run_stage("time-fp32", candidate, problem, audit, settings(place), place / "permuted.json")
+    assert (record.verdict, record.judge_bound.outcome) == ("pass", "agreed"), (record.detail, record.judge_bound)
+    assert seen and all(strides == [[1, 4096]] for strides in seen)

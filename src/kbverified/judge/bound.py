@@ -19,11 +19,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import torch
+
 from kbverified import layout
 from kbverified.correctness import combine, compare_all
 from kbverified.digits import significant
 from kbverified.judge.exchange import input_plan
 from kbverified.judge.loose import loose_verdict
+from kbverified.judge.party import CandidateFailure
 from kbverified.judge.reference import Reference
 from kbverified.judge.rounds import Trace, baseline, redraw
 from kbverified.judge.side import Side, checked_times
@@ -217,22 +220,52 @@ def run_batch(side: Side, drawn: list[Any], reference: Reference | None = None) 
     side.exchange.poison_outputs()
     side.heat()
     side.job.device.synchronize()
-    claims = []
+    claims, strides = [], []
     start = time.monotonic()
     for index, (inputs, room) in enumerate(zip(drawn, answers, strict=True)):
         side.exchange.write(index, inputs)
         message = {"do": "batch", "index": index, "forward_seed": FORWARD_SEED}
-        claims.append(side.party.ask(message, timeout_s=side.limit_s(1)).get("times_ms"))
+        reply = side.party.ask(message, timeout_s=side.limit_s(1))
+        claims.append(reply.get("times_ms"))
+        strides.append(reply.get("strides"))
         side.exchange.take_into(room, index)
     wall_ms = 1e3 * (time.monotonic() - start)
     launches_ms = sum(checked_times(claim, 1, wall_ms)[0] for claim in claims)
     if reference is None:
         return Batch(wall_ms, launches_ms, len(drawn))
     comparisons = [
-        compare_all(answer, layout.leaves(reference.forward(inputs)))
-        for answer, inputs in zip(answers, drawn, strict=True)
+        compare_all(as_delivered(answer, claim), layout.leaves(reference.forward(inputs)))
+        for answer, claim, inputs in zip(answers, strides, drawn, strict=True)
     ]
     return Batch(wall_ms, launches_ms, len(drawn), tuple(comparisons))
+
+
+def as_delivered(answers: list[torch.Tensor], strides: Any) -> list[torch.Tensor]:
+    """Private copies of a batch's outputs, read in the order in which the worker says that they lie.
+
+    A permuted output is copied as it lies, or it would take longer than the baseline's and be held against its launch.
+    Which permutation that is may be chosen when the bytes are written: a transposed view is a legal answer and costs no
+    launch anything. Raises CandidateFailure for strides that leave gaps or overlap.
+    """
+    if not isinstance(strides, list) or len(strides) != len(answers):
+        raise CandidateFailure(
+            "protocol_violation", f"expected strides of {len(answers)} outputs: {str(strides)[:120]}"
+        )
+    return [_read_as(answer, stride) for answer, stride in zip(answers, strides, strict=True)]
+
+
+def _read_as(answer: torch.Tensor, stride: Any) -> torch.Tensor:
+    if stride is None:
+        return answer
+    if isinstance(stride, list) and len(stride) == answer.dim() and all(type(step) is int for step in stride):
+        expected, gapless = 1, True
+        for step, extent in sorted((step, extent) for step, extent in zip(stride, answer.shape) if extent != 1):
+            gapless = gapless and step == expected
+            expected *= extent
+        if gapless:
+            steps = [1 if extent == 1 else step for step, extent in zip(stride, answer.shape)]
+            return answer.as_strided(answer.shape, steps)
+    raise CandidateFailure("protocol_violation", f"no order of an output of {list(answer.shape)}: {str(stride)[:120]}")
 
 
 def _median(values: list[float]) -> float:
