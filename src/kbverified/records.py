@@ -455,6 +455,8 @@ class ProblemRecord(Record):
     """One for each entry of ``inputs``. None: memory was too short to find out, or an older record."""
     output_needed_bytes: tuple[int, ...] | None = None
     """One for each entry of ``outputs``: elements that differ between draws, a repeated dimension counted once."""
+    needs_why_not: str | None = None
+    """Why neither is known; None in older records."""
     reference_peak_bytes: int | None = None
 
     def applicable(self) -> tuple[str, ...]:

@@ -54,6 +54,14 @@ class Device(ABC):
     @abstractmethod
     def synchronize(self) -> None: ...
 
+    def answers(self) -> bool:
+        """False where this process's context is lost, as after a failed assert in a kernel."""
+        try:
+            self.synchronize()
+        except RuntimeError:
+            return False
+        return True
+
     @abstractmethod
     def flush_cache(self) -> None:
         """Write more than the last-level cache holds, so that the next launch finds it cold."""
