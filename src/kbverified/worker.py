@@ -316,10 +316,13 @@ class Bootstrap:
         """One launch with the cache flushed before it: (milliseconds, result)."""
         import torch
 
-        self.device.flush_cache()
+        from kbverified.protocol import TIMING_QUEUED_FLUSHES
+
         torch.manual_seed(forward_seed)
-        self.device.synchronize()
-        return self._guard("runtime_error", lambda: self.device.time_ms(lambda: self._launch(arguments)))
+        time_cold_ms = self.device.time_cold_ms
+        return self._guard(
+            "runtime_error", lambda: time_cold_ms(lambda: self._launch(arguments), TIMING_QUEUED_FLUSHES)
+        )
 
     def do_batch(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """One launch on one set of inputs, as it is timed otherwise; its output is delivered before the answer.
