@@ -305,6 +305,8 @@ class JudgeBound(Record):
     k: int | None = None
     """Inputs of one batch."""
     batches: int = 0
+    baseline_k: tuple[int, ...] = ()
+    """Inputs of each of the baseline's batches: the first was made before any code of the candidate's ran."""
     baseline_wall_ms: tuple[float, ...] = ()
     """The judge's clock over each of the baseline's batches, inputs and outputs brought and taken included."""
     baseline_launches_ms: tuple[float, ...] = ()
@@ -410,6 +412,8 @@ class MemoryRecord(StageRecord):
     candidate: SideMemory | None = None
     input_bytes: int | None = None
     output_bytes: int | None = None
+    output_limit: float | None = None
+    """Relative rms error beyond which the measured forward's output is wrong, as that of a timed launch."""
 
 
 STAGE_MODELS: dict[str, type[StageRecord]] = {
@@ -526,6 +530,8 @@ class ProblemRecord(Record):
     """One for each entry of ``inputs``. None: memory was too short to find out, or an older record."""
     output_needed_bytes: tuple[int, ...] | None = None
     """One for each entry of ``outputs``: elements that differ between draws, a repeated dimension counted once."""
+    needs_why_not: str | None = None
+    """Why neither is known; None in older records."""
     reference_peak_bytes: int | None = None
 
     def applicable(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ Who makes use of it lies in ``tests/attacks/timing``: caught, and not caught wit
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -96,3 +97,61 @@ def test_the_bound_holds_where_both_sides_run_one_after_the_other(timed, monkeyp
     record = timed(source)
     assert record.interleaved is False
     assert (record.verdict, len(record.rounds)) == (verdict, 10), record.detail
+
+
+@pytest.mark.parametrize(("undisturbed", "verdict"), [(1, "time_disputed"), (0, "pass")])
+def test_who_keeps_the_device_busy_during_the_baselines_batches_loosens_nothing(
+    timed, monkeypatch, undisturbed, verdict
+):
+    """A thread of the candidate can do so in every batch but the first, which is made before it starts.
+
+    By how much is the operating system's choice, so that here a second is added to what such a batch takes; added to
+    the first as well, nothing would be left to enforce.
+    """
+    run_batch, of_baseline = bound.run_batch, []
+
+    def disturbed(side, drawn, reference=None):
+        found = run_batch(side, drawn, reference)
+        if reference is not None:
+            return found
+        of_baseline.append(side.job.party.flags is None)  # None: the candidate's model has not been asked for yet
+        if len(of_baseline) <= undisturbed:
+            return found
+        return dataclasses.replace(found, wall_ms=found.wall_ms + 1000.0)
+
+    monkeypatch.setattr(bound, "run_batch", disturbed)
+    record = timed(FORGED_CLOCK)
+    assert record.verdict == verdict, (record.detail, record.judge_bound)
+    assert of_baseline == [True] + [False] * (record.judge_bound.batches - 1)
+    assert len(record.judge_bound.baseline_k) == record.judge_bound.batches > 1
+
+
+PERMUTED_PROBLEM = PROBLEM.replace("return x @ y", "return torch.tanh(x).t().contiguous()").replace(
+    "def forward(self, x, y)", "def forward(self, x)"
+)
+PERMUTED_PROBLEM = PERMUTED_PROBLEM.replace("torch.rand(1024, 1024), torch.rand(1024, 1024)", "torch.rand(4096, 4096)")
+PERMUTED = """
+import torch
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.tanh(x).t()
+"""
+
+
+def test_an_output_that_is_not_contiguous_is_copied_as_it_lies(place, timed, monkeypatch):
+    """It is right, and copied no more slowly than the baseline's, so that its copy is not held against its launch."""
+    problem = place / "problems" / "own" / "level1_2.py"
+    problem.write_text(PERMUTED_PROBLEM)
+    audit = place / "audit_2.json"
+    stages.audit_problem(problem, settings(place), audit)
+    seen = []
+    as_delivered = bound.as_delivered
+    monkeypatch.setattr(
+        bound, "as_delivered", lambda found, strides: seen.append(strides) or as_delivered(found, strides)
+    )
+    candidate = place / "permuted.py"
+    candidate.write_text(PERMUTED)
+    record = stages.run_stage("time-fp32", candidate, problem, audit, settings(place), place / "permuted.json")
+    assert (record.verdict, record.judge_bound.outcome) == ("pass", "agreed"), (record.detail, record.judge_bound)
+    assert seen and all(strides == [[1, 4096]] for strides in seen)

@@ -39,14 +39,22 @@ class Bench:
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *_site()])}
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "kbverified", *words, *self.options]
+        command = [sys.executable, "-m", "kbverified", words[0], *self.options, *words[1:]]
         return subprocess.run(command, capture_output=True, text=True, env=self.environment, cwd=ROOT, check=False)
 
     def audit(self, problem: Path) -> Path:
         """Audit a problem; path of its record. Raises AssertionError with the command's own words."""
         record = self.out / "problems" / problem.parent.name / f"{problem.stem}.json"
         if not record.exists():
-            done = self.call("audit-problem", "--problem", str(problem), "--out", str(record))
+            words = [
+                "--problem",
+                str(problem),
+                "--out",
+                str(record),
+                "--timeout-s",
+                "300",
+            ]  # the bench's is an answer's
+            done = self.call("audit-problem", *words)
             assert done.returncode == 0, done.stderr[-3000:]
         return record
 

@@ -236,6 +236,19 @@ def test_an_expected_verdict_that_did_not_come_is_named(tmp_path):
     assert built.generators[0].n_timed_output_wrong == 2
 
 
+def test_bounds_that_nothing_enforced_are_counted(tmp_path):
+    records_of = {problem: rf.good_stages() for problem in ("level1_1", "level1_2")}
+    short = records_of["level1_2"]["time-tf32"]
+    bound = short.judge_bound.model_copy(update={"outcome": "not_enforced"})
+    records_of["level1_2"]["time-tf32"] = short.model_copy(update={"judge_bound": bound})
+    keys = [CandidateKey("gen", "kb", problem, 0) for problem in records_of]
+    for key in keys:
+        rf.write_candidate(tmp_path, key, records_of[key.problem])
+    frame = aggregate_generator(tmp_path, "gen", keys, SETTINGS)
+    built = leaderboard.build({"gen": frame}, load_problems(tmp_path, PROBLEMS), SETTINGS)
+    assert built.generators[0].n_bound_not_enforced == 1
+
+
 def test_an_unusually_fast_candidate_counts_and_is_listed(tmp_path):
     frame, audits = make(tmp_path, {"level1_1": [stages((30.0, 1.0), (30.0, 1.0))], "level1_2": [WRONG]})
     built = leaderboard.build({"gen": frame}, audits, SETTINGS)

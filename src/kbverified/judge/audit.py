@@ -20,6 +20,7 @@ from kbverified.judge import hardened_audit
 from kbverified.judge.party import InfrastructureFault, Settings
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import leased
+from kbverified.judge.watchdog import Watchdog
 from kbverified.lease import Lease
 from kbverified.protocol import (
     AUDIT_MODE,
@@ -37,8 +38,10 @@ from kbverified.roofline.needs import count_work, input_output_needs
 def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, Lease]:
     """Audit one problem file; (fields of its record, device, lease). A broken problem's fields say so.
 
-    Raises InfrastructureFault where there is no device or it is too small.
+    Raises InfrastructureFault where there is no device or it is too small. After ``settings.timeout_s``, without
+    what it waited for the device, it ends this process.
     """
+    watchdog = Watchdog(settings.timeout_s, f"the audit of {problem}")
     torch.set_grad_enabled(False)
     if settings.threads:
         torch.set_num_threads(settings.threads)
@@ -46,14 +49,16 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
     reference: Reference | None = None
     work: dict[str, int | None] = {}
     fields: dict[str, Any] = {}
-    try:
-        reference = Reference(problem)
-        work = count_work(reference)
-    except Exception as error:  # a problem's own code may raise anything; the record says what
-        fields = _broken(error)
-    with leased(settings.device, measuring=False) as held:
+    with watchdog.watching():
+        try:
+            reference = Reference(problem)
+            work = count_work(reference)
+        except Exception as error:  # a problem's own code may raise anything; the record says what
+            fields = _broken(error)
+    with leased(settings.device, measuring=False) as held, watchdog.watching():
         device = open_device(settings.device, held.gpu)
         precision.set_mode(AUDIT_MODE)
+        info = device.info()
         if reference is not None:
             try:
                 fields = {**audit(reference, device, work), **work}
@@ -61,7 +66,8 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
                 if device.is_out_of_memory(error):
                     raise InfrastructureFault(f"{problem}: {error}") from error
                 fields = _broken(error)
-        info = device.info()
+            else:  # last: a NaN among inputs may end the device's context, and everything else is known by now
+                fields.update(input_output_needs(reference, device))
     return fields, info, held
 
 
@@ -76,7 +82,6 @@ def audit(reference: Reference, device: Device, work: Mapping[str, int | None]) 
     """
     reference.place(device)
     found = _sizes(reference, device)
-    needs = input_output_needs(reference, device)
     rows = [_one_distribution(reference, device, name) for name in DISTRIBUTIONS]
     largest = [row.max_abs for row in rows if row.applicable and row.max_abs is not None]
     degenerate = bool(largest) and max(largest) <= DEGENERATE_MAX_ABS
@@ -85,7 +90,6 @@ def audit(reference: Reference, device: Device, work: Mapping[str, int | None]) 
     replays = [row.replay_tolerance for row in rows if row.applicable]
     return {
         **found,
-        **needs,
         "hardened": hardened_audit.audit(reference, device, work, found),
         "usable": True,
         "distributions": rows,

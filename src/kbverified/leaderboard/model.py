@@ -99,6 +99,8 @@ class GeneratorSummary(Record):
     """Candidates of which a timing record's baseline ran otherwise beside the candidate than alone."""
     n_time_disputed: int
     """Candidates with a timing record whose claimed times the judge's own clock disproves."""
+    n_bound_not_enforced: int = 0
+    """Candidates with a timing record whose launches are too short for the judge's clock: the claim is all there is."""
     n_unstable: int
     """Candidates with a timing record that gives no time: throttled, or too different from round to round."""
     n_implausible: int

@@ -242,6 +242,7 @@ def _verdict_table(leaderboard: Leaderboard) -> list[str]:
         "(wrong while measured)": "n_timed_output_wrong",
         "(baseline disturbed)": "n_baseline_disturbed",
         "(time disputed)": "n_time_disputed",
+        "(time too short for the judge's bound)": "n_bound_not_enforced",
         "(time unstable)": "n_unstable",
         "(implausible time)": "n_implausible",
     }
