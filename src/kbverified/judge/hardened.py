@@ -81,7 +81,7 @@ def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial
             reply = party.ask({"do": "rebuild", "weight_seed": seed, "perturb": perturb})
         except CandidateFailure as failure:
             if party.worker.poll() is None:  # it can be constructed once in a process, which is no fault of a kernel
-                why = f"it could not be constructed again: {failure}"[-500:]
+                why = f"it could not be constructed again: {str(failure)[-400:]}"
                 return HardenedTrial(distribution=FRESH_WEIGHTS, applicable=False, comparable=False, detail=why)
             blamed = job.blame(failure)
             return HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
