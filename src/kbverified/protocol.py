@@ -86,6 +86,8 @@ HARDENED_OFFSET = (-2.0, 2.0)
 # Binary orders, up and down, by which rows differ.
 HARDENED_ROW_SCALE = 3.0
 HARDENED_SPIKE_SHARE = 1e-3
+# Share of rows whose first element is one, and as many whose last is.
+HARDENED_SPIKE_ROWS = 0.2
 # From where exp() of numbers around one overflows, which a softmax has to bear.
 HARDENED_SPIKE_SIZE = (40.0, 120.0)
 # Spread around one. Below a tenth, a variance from squares, as honest kernels compute it, cancels to fewer digits than
@@ -268,6 +270,7 @@ _HARDENED = (
     "HARDENED_OFFSET",
     "HARDENED_ROW_SCALE",
     "HARDENED_SPIKE_SHARE",
+    "HARDENED_SPIKE_ROWS",
     "HARDENED_SPIKE_SIZE",
     "HARDENED_NEAR_ONE",
     "HARDENED_RAMP_STEPS",

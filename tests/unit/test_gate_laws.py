@@ -8,9 +8,9 @@ import types
 import pytest
 import torch
 
-from kbverified.judge import gate
-from kbverified.judge.gate import Law, NotApplicable
+from kbverified.judge import gate, trial
 from kbverified.judge.party import CandidateFailure
+from kbverified.judge.trial import Law, NotApplicable
 from kbverified.records import OracleErrors
 
 ORACLE_S = 0.05
@@ -29,7 +29,7 @@ def stage(monkeypatch):
     job = types.SimpleNamespace(problem="p.py", lap=parts.append, device=device, parts=parts)
     party = types.SimpleNamespace(deadline=1000.0, worker=types.SimpleNamespace(poll=lambda: None))
     reference = types.SimpleNamespace(forward=lambda inputs: torch.ones(3))
-    monkeypatch.setattr(gate, "_launch", lambda job, party, law: ([law.draw(0)], None))
+    monkeypatch.setattr(trial, "_launch", lambda job, party, law: ([law.draw(0)], None))
     return job, party, types.SimpleNamespace(reference=reference, of_trial=slow_oracle)
 
 
@@ -42,7 +42,7 @@ def raising(error: Exception):
 
 def test_the_oracle_takes_neither_the_candidates_time_nor_its_memory(stage):
     job, party, errors = stage
-    result = gate.one_trial(job, party, errors, Law("mine", lambda seed: torch.ones(3)))
+    result = trial.one_trial(job, party, errors, Law("mine", lambda seed: torch.ones(3)))
     assert (result.distribution, result.critical_tolerance, result.oracle.kind) == ("mine", 0.0, "none")
     assert party.deadline >= 1000.0 + ORACLE_S
     assert job.parts == ["trials", "released", "oracle"]

@@ -25,6 +25,7 @@ from kbverified.protocol import (
     HARDENED_RAMP_STEPS,
     HARDENED_ROW_SCALE,
     HARDENED_SCALE,
+    HARDENED_SPIKE_ROWS,
     HARDENED_SPIKE_SHARE,
     HARDENED_SPIKE_SIZE,
     HARDENED_WIDE_EXPONENTS,
@@ -73,15 +74,22 @@ def _row_scales(x: torch.Tensor, chance: Chance) -> Parameters:
 
 
 def _spikes(x: torch.Tensor, chance: Chance) -> Parameters:
-    """A few elements far larger than all others: extremes are at places that no sample shows."""
+    """A few elements far larger than all others, in places that no sample shows: anywhere, and first and last of rows,
+    where a loop begins and ends."""
     size = chance.uniform(HARDENED_SPIKE_SIZE)
     certain = chance.host.randrange(max(x.numel(), 1))
+    largest = size * float(x.abs().max()) if x.numel() else 0.0
+    if x.ndim > 1 and x.shape[-1] > 1:
+        rows = x.view(-1, x.shape[-1])
+        which = torch.rand(rows.shape[0], generator=chance.device, device=x.device)
+        for column, chosen in ((0, which < HARDENED_SPIKE_ROWS), (-1, which > 1 - HARDENED_SPIKE_ROWS)):
+            rows[:, column] = torch.where(chosen, rows[:, column].abs() * size, rows[:, column])
     for index, part in enumerate(_parts(x)):
         at = torch.rand(part.shape, generator=chance.device, device=x.device) < HARDENED_SPIKE_SHARE
         if index == certain // COMPARE_CHUNK_ELEMENTS and part.numel():
             at[certain % COMPARE_CHUNK_ELEMENTS] = True  # a small tensor has one as well
-        part.mul_(at.mul(size - 1).add_(1))
-    return {"size": size, "share": HARDENED_SPIKE_SHARE}
+        part.mul_(at.mul(size - 1).add_(1)).clamp_(-largest, largest)
+    return {"size": size, "share": HARDENED_SPIKE_SHARE, "rows": HARDENED_SPIKE_ROWS}
 
 
 def _near_one(x: torch.Tensor, chance: Chance) -> Parameters:
