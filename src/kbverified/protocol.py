@@ -85,11 +85,13 @@ HARDENED_SCALE = (0.25, 4.0)
 HARDENED_OFFSET = (-2.0, 2.0)
 # Binary orders, up and down, by which rows differ.
 HARDENED_ROW_SCALE = 3.0
-HARDENED_SPIKE_SHARE = 1e-3
+# So many spikes, an odd number; in a large tensor up to this size, so that together they weigh a tenth of its sum.
+HARDENED_SPIKES = 15
+HARDENED_SPIKE_SIZE_MAX = 4096.0
 # Share of rows whose first element is one, and as many whose last is.
 HARDENED_SPIKE_ROWS = 0.2
 # From where exp() of numbers around one overflows, which a softmax has to bear.
-HARDENED_SPIKE_SIZE = (40.0, 120.0)
+HARDENED_SPIKE_SIZE = (100.0, 200.0)
 # Spread around one. Below a tenth, a variance from squares, as honest kernels compute it, cancels to fewer digits than
 # fp32 is held to.
 HARDENED_NEAR_ONE = (0.1, 0.3)
@@ -269,7 +271,8 @@ _HARDENED = (
     "HARDENED_SCALE",
     "HARDENED_OFFSET",
     "HARDENED_ROW_SCALE",
-    "HARDENED_SPIKE_SHARE",
+    "HARDENED_SPIKES",
+    "HARDENED_SPIKE_SIZE_MAX",
     "HARDENED_SPIKE_ROWS",
     "HARDENED_SPIKE_SIZE",
     "HARDENED_NEAR_ONE",

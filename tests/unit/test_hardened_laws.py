@@ -34,7 +34,7 @@ def test_floats_change_and_stay_finite_and_moderate_and_the_rest_stays_as_drawn(
     changed, drawn = draw_law(two_inputs, law, 7, CPU)
     assert not torch.equal(changed.tensors[0], plain[0])
     assert bool(changed.tensors[0].isfinite().all())
-    assert changed.tensors[0].abs().max() < 121 * plain[0].abs().max()
+    assert changed.tensors[0].abs().max() < 201 * plain[0].abs().max()
     assert torch.equal(changed.tensors[1], plain[1])
     assert list(drawn) == ["0"] and all(isinstance(value, int | float) for value in drawn["0"].values())
 
@@ -73,6 +73,8 @@ def test_each_law_breaks_what_it_says():
     assert sizes.max() > 3 * sizes.min()
     x = tensors("h3_spikes", get_inputs=lambda: [torch.rand(200, 200)])[0]
     assert 5 < x.max() and 0 < int((x > 1).sum()) < 200
+    weighs = tensors("h3_spikes", get_inputs=lambda: [torch.rand(2_000_000)])[0]
+    assert abs(float(weighs[::2].mean() / weighs[1::2].mean()) - 1) > 1e-3
     assert bool((x[:, 0] > 1).any()) and bool((x[:, -1] > 1).any()) and float((x[:, 1:-1] > 1).float().mean()) < 0.01
     near = tensors("h4_near_one")[0]
     assert 0.9 < near.mean() < 1.1 and near.std() < 0.4

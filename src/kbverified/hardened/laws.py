@@ -4,7 +4,7 @@ The four published distributions scale one law; a kernel that is right for indep
 of them. Each law here breaks one thing that such a kernel may rely on. Integers, bools and scalars stay as they are,
 and so do float tensors that stand for labels; rows that sum to one do so afterwards.
 
-Sizes are moderate: no value is more than about a hundred times what the problem itself draws.
+Sizes are moderate: but for spikes, no value is more than some thirty times what the problem itself draws.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from kbverified.protocol import (
     HARDENED_ROW_SCALE,
     HARDENED_SCALE,
     HARDENED_SPIKE_ROWS,
-    HARDENED_SPIKE_SHARE,
     HARDENED_SPIKE_SIZE,
+    HARDENED_SPIKE_SIZE_MAX,
+    HARDENED_SPIKES,
     HARDENED_WIDE_EXPONENTS,
     STANDARD_DISTRIBUTION,
 )
@@ -75,21 +76,22 @@ def _row_scales(x: torch.Tensor, chance: Chance) -> Parameters:
 
 def _spikes(x: torch.Tensor, chance: Chance) -> Parameters:
     """A few elements far larger than all others, in places that no sample shows: anywhere, and first and last of rows,
-    where a loop begins and ends."""
-    size = chance.uniform(HARDENED_SPIKE_SIZE)
-    certain = chance.host.randrange(max(x.numel(), 1))
+    where a loop begins and ends. An odd number of them, and in large tensors so large that they weigh in a sum: no
+    half of the elements stands for the other."""
+    drawn = chance.uniform(HARDENED_SPIKE_SIZE)
+    count = min(HARDENED_SPIKES, max(x.numel(), 1))
+    size = float(f"{min(max(drawn, 0.1 * x.numel() / count), HARDENED_SPIKE_SIZE_MAX):.4g}")
     largest = size * float(x.abs().max()) if x.numel() else 0.0
     if x.ndim > 1 and x.shape[-1] > 1:
         rows = x.view(-1, x.shape[-1])
         which = torch.rand(rows.shape[0], generator=chance.device, device=x.device)
         for column, chosen in ((0, which < HARDENED_SPIKE_ROWS), (-1, which > 1 - HARDENED_SPIKE_ROWS)):
-            rows[:, column] = torch.where(chosen, rows[:, column].abs() * size, rows[:, column])
-    for index, part in enumerate(_parts(x)):
-        at = torch.rand(part.shape, generator=chance.device, device=x.device) < HARDENED_SPIKE_SHARE
-        if index == certain // COMPARE_CHUNK_ELEMENTS and part.numel():
-            at[certain % COMPARE_CHUNK_ELEMENTS] = True  # a small tensor has one as well
-        part.mul_(at.mul(size - 1).add_(1)).clamp_(-largest, largest)
-    return {"size": size, "share": HARDENED_SPIKE_SHARE, "rows": HARDENED_SPIKE_ROWS}
+            rows[:, column] = torch.where(chosen, rows[:, column].abs() * drawn, rows[:, column])
+    if x.numel():
+        flat = x.view(-1)
+        at = torch.tensor(chance.host.sample(range(x.numel()), count), device=x.device)
+        flat[at] = (flat[at] * size).clamp_(-largest, largest)
+    return {"size": size, "count": count, "rows": HARDENED_SPIKE_ROWS, "size_in_rows": drawn}
 
 
 def _near_one(x: torch.Tensor, chance: Chance) -> Parameters:
