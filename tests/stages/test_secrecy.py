@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from stage_places import HONEST, Place
@@ -139,7 +140,7 @@ def test_inputs_are_redrawn_between_timed_rounds(timed):
     offered = [event[1][0] for event in timed["events"] if event[0] == "offer"]
     assert len(set(offered)) >= 5  # the pilot's and those of at least four rounds
     # Both sides of a round get the same.
-    assert sum(one == next_one for one, next_one in zip(offered, offered[1:])) >= 4
+    assert sum(one == next_one for one, next_one in pairwise(offered)) >= 4
 
 
 def test_a_batch_shows_each_input_once_and_only_when_it_is_to_be_launched(timed):
