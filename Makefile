@@ -10,13 +10,14 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.11 python3.13; do \
 	  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
+TEST_JOBS ?= 2
 CORES ?= $(shell nproc 2>/dev/null || echo 2)
 TORCH := torch==2.13.0
 GPU := $(if $(wildcard /dev/nvidia0),-r envs/gpu.txt)
 STAMP := $(VENV)/.installed
 CODE := src tests workflow benchmarks .ci
 
-.PHONY: help demo test test-gpu lint bench bench-compile bench-gpu device-run forget tools clean
+.PHONY: help demo test test-gpu lint bench bench-compile bench-gpu mutants device-run forget tools clean
 
 help:
 	@echo 'make demo        set up, run config/config.yaml on $(CORES) cores, print the leaderboard'
@@ -26,6 +27,7 @@ help:
 	@echo 'make bench       what Snakemake itself costs with 250, 1,750 and 8,750 candidates'
 	@echo 'make bench-compile  [FROM=folders]  CPU seconds of compiling, beside torch: bundled C++, or 48 real CUDA candidates'
 	@echo 'make bench-gpu   KERNELBENCH=folder FROM=folders OUT=folder [MINUTES=9]  all that is measured on a GPU machine'
+	@echo 'make mutants     [PER_PARENT=2]  faulty kernels from honest C++ ones through the gate: how many it catches'
 	@echo 'make device-run  LIST=file OUT=folder [SHARD=1/4]  a list of candidates on a GPU machine, resumable'
 	@echo 'make forget      VERDICT=timeout [STAGE=hidden-gate]  delete the records with a verdict, to run them again'
 
@@ -51,7 +53,7 @@ demo: $(STAMP)
 	$(BIN)/python -m kbverified leaderboard
 
 test: $(STAMP)
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) $(TESTS)
 
 # --- the others -----------------------------------------------------------------------------------------------
 
@@ -77,6 +79,10 @@ bench-compile: $(STAMP)
 bench-gpu: $(STAMP)
 	@test -n '$(KERNELBENCH)' -a -n '$(FROM)' -a -n '$(OUT)' || { echo 'say what and where: make bench-gpu KERNELBENCH=../KernelBench/KernelBench FROM="folders or git clones" OUT=folder [MINUTES=9]'; exit 2; }
 	$(BIN)/python -m benchmarks.on_gpu --kernelbench $(KERNELBENCH) --from $(FROM) --out $(OUT) $(if $(MINUTES),--minutes $(MINUTES))
+
+# On a GPU, and with public kernels as parents: python -m benchmarks.mutation --help
+mutants: $(STAMP)
+	$(BIN)/python -m benchmarks.mutation all --work benchmarks/out/mutation --per-parent $(or $(PER_PARENT),2) --jobs $(CORES)
 
 device-run: $(STAMP)
 	@test -n '$(LIST)' -a -n '$(OUT)' || { echo 'say what and where: make device-run LIST=file OUT=folder [SHARD=1/4] [RESUME=archives] [CONFIG=file] [MINUTES=9]'; exit 2; }

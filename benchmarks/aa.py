@@ -5,6 +5,12 @@
 Reads the timing records of a generator whose candidates are renamed references (``benchmarks.references``, a sample for
 each repeat): baseline and candidate are the same, so that every ratio is 1 in truth. Nothing is measured here.
 
+The study itself is ``device-run``'s work, which goes on where it was cut off; all its archives are read here:
+
+    python -m benchmarks.references PROBLEM... --samples 4
+    kbverified device-run --list LIST --shard 1/N --out OUT [--resume OUT/*-1-of-N*.tar.xz]    # again until it exits 0
+    python -m benchmarks.aa OUT/records-*.tar.xz
+
 - within 1 %, within 3 %: share of the stable repeats whose ratio is as near to 1.
 - coverage: share whose 95 % interval contains 1, with its own 95 % interval by bootstrap over problems: repeats of one
   problem are not independent. ``rounds only`` is the interval of the rounds, ``with table`` with what
@@ -213,6 +219,24 @@ def text(found: Sequence[Study]) -> str:
     return table(header, rows)
 
 
+def for_the_table(found: Sequence[Repeat]) -> str:
+    """What to put into ``protocol.BETWEEN_PROCESS_SD`` by kind of device: the larger of its stages' sd for coverage.
+
+    One figure for both modes, so that neither's intervals cover less than they say.
+    """
+    lines = []
+    for kind in sorted({one.kind for one in found}):
+        of_kind = [one for one in found if one.kind == kind]
+        known = [s.sd_for_coverage for s in studies(of_kind) if s.level is None and s.sd_for_coverage is not None]
+        n = sum(one.low is not None for one in of_kind)
+        problems = len({one.problem for one in of_kind})
+        value = f"{max(known):.4f}" if known else "nothing, no repeat has an interval"
+        lines.append(
+            f'BETWEEN_PROCESS_SD["{kind}"]: {value} ({n} intervals of {problems} problems; 1,000 or more wanted)'
+        )
+    return "\n".join(lines)
+
+
 def _percent(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f}"
 
@@ -241,6 +265,7 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.json:
         write(arguments.json, {"studies": made, "repeats": found})
     print(text(made))
+    print(for_the_table(found))
     return 0
 
 

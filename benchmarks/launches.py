@@ -109,6 +109,9 @@ def _unrecorded_ms(record: TimeRecord, side: int) -> float:
         hot = max(1, min(TIMING_HOT_LAUNCHES_MAX, int(TIMING_HOT_MS[kind] / median_ms)))
         warm_up = 1 + 2 * TIMING_WARMUP_CHUNK
     bound = record.judge_bound
-    batches = bound.batches if bound is not None else 0
-    turns = len(record.rounds) + (1 if side == 0 else 0) + batches
-    return median_ms * (warm_up + hot * turns + batches * ((bound.k or 0) if bound is not None else 0))
+    batches: tuple[int, ...] = ()  # inputs of each
+    if bound is not None:
+        of_both = (bound.k or 0,) * bound.batches
+        batches = (bound.baseline_k or of_both) if side == 0 else of_both
+    turns = len(record.rounds) + (1 if side == 0 else 0) + len(batches)
+    return median_ms * (warm_up + hot * turns + sum(batches))

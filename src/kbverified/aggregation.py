@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,10 +23,12 @@ from kbverified.candidate_records import (
     read_candidate,
     read_problem,
 )
+from kbverified.hardened.verdict import undecidable
 from kbverified.kernel_table import MEMORY_FIELDS, column_name, write_parquet
 from kbverified.keys import EVERY_STAGE, TIME_STAGES, Baseline, CandidateKey, ProblemKey, stages_with
 from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord
 from kbverified.roofline.columns import roofline_columns, withhold
+from kbverified.scaled_columns import oracle_columns
 
 __all__ = [
     "AggregationSettings",
@@ -51,7 +53,7 @@ class AggregationSettings(BaseModel):
     baselines: tuple[Baseline, ...] = ()
     """Optional baselines whose records are read, and whose arms are shown."""
     headline_arm: metrics.Arm = "matched"
-    headline_test: Literal["standard", "hidden"] = "hidden"
+    headline_test: verdicts.Test = "hidden"
     fast_p: tuple[float, ...] = protocol.FAST_P
     review_above: float = Field(default=10.0, gt=1)
     """Verified candidates with a larger speedup in any arm are listed for review (protocol.md)."""
@@ -141,7 +143,7 @@ def non_discriminating(problem: ProblemRecord, tau: float | None) -> bool | None
 def _problem(found: CandidateRecords, settings: AggregationSettings) -> Part:
     problem = found.problem
     if problem is None:
-        return {}, {"problem": "no audit-problem record"}
+        return {}, dict.fromkeys(("problem", "undecidable"), "no audit-problem record")
     dtype = _dtype(found)
     columns = {
         "problem_name": problem.name,
@@ -149,10 +151,12 @@ def _problem(found: CandidateRecords, settings: AggregationSettings) -> Part:
         "usable": problem.usable,
         "degenerate": problem.degenerate,
         "non_discriminating": non_discriminating(problem, settings.tau.get(dtype) if dtype else None),
+        "undecidable": undecidable(problem, dtype) if dtype else None,
         "applicable_distributions": ", ".join(problem.applicable()),
     }
     why = problem.reason or problem.detail if problem.status == "skipped" or not problem.usable else None
-    return columns, {"problem": f"audit-problem: {why}" if why else None}
+    weak = None if columns["undecidable"] is not None else "the audit has no hardened law that applies"
+    return columns, {"problem": f"audit-problem: {why}" if why else None, "undecidable": weak}
 
 
 def _gate(found: CandidateRecords) -> GateRecord | None:
@@ -174,7 +178,7 @@ def _verdicts(found: CandidateRecords, settings: AggregationSettings) -> Part:
     applicable = found.problem.applicable() if found.problem is not None and audited else None
     path = found.path("hidden-gate")
     dtype = _dtype(found)
-    judged = verdicts.judge(compiled, gate, applicable, settings.tau.get(dtype) if dtype else None, path)
+    judged = verdicts.judge(compiled, gate, applicable, settings.tau.get(dtype) if dtype else None, path, found.problem)
     columns: dict[str, Any] = {}
     reasons: dict[str, str | None] = {}
     for test, judgement in judged.items():
@@ -182,6 +186,7 @@ def _verdicts(found: CandidateRecords, settings: AggregationSettings) -> Part:
         columns[f"failed_{test}"] = ", ".join(judgement.failed) or None
         reasons[f"verdict_{test}"] = judgement.why_null
     columns["verdict_detail"] = judged["hidden"].detail
+    columns["hardened_detail"] = judged["hardened"].detail if judged["hidden"].verdict == "pass" else None
     outcomes = verdicts.outcomes(gate, applicable, path) if gate is not None else {}
     stopped = verdicts.why_missing(compiled, "compile") if gate is None or gate.status == "skipped" else None
     stopped = stopped or verdicts.why_missing(gate, "hidden-gate") or "no trial"
@@ -196,7 +201,8 @@ def _verdicts(found: CandidateRecords, settings: AggregationSettings) -> Part:
     columns["weights_match"] = gate.weights_match if gate is not None else None
     ran = gate is not None and gate.status == "ok"
     reasons["weights"] = "the state dicts do not correspond, or were not compared" if ran else stopped
-    return columns, reasons
+    by_oracle, why = oracle_columns(gate, stopped)
+    return {**columns, **by_oracle}, {**reasons, **why}
 
 
 def _timings(found: CandidateRecords, settings: AggregationSettings) -> Part:

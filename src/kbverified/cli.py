@@ -44,6 +44,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         one.add_argument("--problem", type=Path, required=True)
         one.add_argument("--out", type=Path, required=True)
         _add_settings(one)
+    audit.set_defaults(timeout_s=600.0)
     for name, module in MODULES.items():
         if command in (name, None, "-h", "--help"):
             importlib.import_module(module).add_parser(subparsers)
@@ -54,7 +55,12 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("cuda", "cpu"), required=True)
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32")
     parser.add_argument("--sandbox", choices=("auto", "full", "user", "none"), default="auto")
-    parser.add_argument("--timeout-s", type=float, default=60.0, help="one answer of a worker")
+    parser.add_argument(
+        "--timeout-s",
+        type=float,
+        default=60.0,
+        help="one answer of a worker; audit-problem: all of it, without waiting for a device (default there: 600)",
+    )
     parser.add_argument("--build-timeout-s", type=float, default=900.0, help="an answer that may include building")
     parser.add_argument("--build-root", type=Path, default=Path(".build"))
     parser.add_argument("--arch", help="GPU architectures to build for, as in TORCH_CUDA_ARCH_LIST")
@@ -142,7 +148,22 @@ def _audit(arguments: argparse.Namespace) -> int:
 
     record = audit_problem(arguments.problem, _settings(arguments), arguments.out)  # type: ignore[arg-type]
     print(f"audit {arguments.problem}: {'usable' if record.usable else record.detail}")
+    if arguments.device == "cuda" and record.needs_why_not is not None:
+        _leave()
     return 0
+
+
+def _leave() -> None:
+    """End a process whose CUDA context may be lost before torch's destructors abort it: the record is written.
+
+    A forked judge ends like this by itself, and has its exit code to hand over first.
+    """
+    from kbverified.sandbox import forked
+
+    if forked.source() is None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def printable(text: str) -> str:

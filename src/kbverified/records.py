@@ -179,6 +179,44 @@ class CompileRecord(StageRecord):
     cpu_seconds: float | None = None
 
 
+OracleKind = Literal["fp64", "fp64_sliced", "reference", "none"]
+"""What a trial was judged against beside the reference: the reference in float64, whole or cut along its batch; the
+reference itself, where float64 gives no oracle; nothing, where the judge could not even do that."""
+
+
+class OracleErrors(Record):
+    """Errors of one trial against its oracle, worst over outputs. Whether they are too large is decided later."""
+
+    kind: OracleKind
+    why_not_fp64: str | None = None
+    scaled_error: float | None = Field(default=None, ge=0)
+    """Smallest m with |a-o| <= m * (scale + |o|), scale the oracle's rms per row. None: no floating-point output, or
+    not finite."""
+    reference_scaled_error: float | None = Field(default=None, ge=0)
+    """... of the reference in the gate's arithmetic; for kind ``reference`` of itself on inputs moved by one ulp."""
+    rms_error: float | None = Field(default=None, ge=0)
+    """rms(a-o) / rms(o); None also where the oracle is zero throughout."""
+    reference_rms_error: float | None = Field(default=None, ge=0)
+    wrong_elements: int | None = Field(default=None, ge=0)
+    """Of integer and bool outputs: neither the reference's nor the oracle's, nor a tie. None: there are none."""
+
+
+class NumericsEvidence(Record):
+    """Relative rms errors against the float64 oracle, worst over outputs, from which numerics.py names a class."""
+
+    why_none: str | None = None
+    candidate_rms_error: float | None = Field(default=None, ge=0)
+    fp32_rms_error: float | None = Field(default=None, ge=0)
+    """The reference as it is."""
+    ten_bits_rms_error: float | None = Field(default=None, ge=0)
+    """The reference with operands of products rounded to 10 mantissa bits; without products, inputs and outputs."""
+    seven_bits_rms_error: float | None = Field(default=None, ge=0)
+    products: int | None = Field(default=None, ge=0)
+    """Products and convolutions that the reference's forward calls."""
+    elements: int | None = Field(default=None, ge=0)
+    """Of the smallest floating-point output."""
+
+
 class TrialResult(Record):
     """One distribution, one trial: how far the candidate's output was from the reference's.
 
@@ -199,6 +237,23 @@ class TrialResult(Record):
     nan_count: int | None = None
     inf_count: int | None = None
     reference_rms: float | None = None
+    oracle: OracleErrors | None = None
+    """None where nothing was compared, and in older records."""
+
+
+class HardenedTrial(TrialResult):
+    """One trial under one of our own laws, whose parameters and weights nobody knew before: ``distribution`` names it.
+    What is judged is ``oracle``: the critical tolerance beside it is for comparison."""
+
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """What was drawn for this trial: the law's own, told afterwards."""
+    comparable: bool | None = None
+    """False where the candidate's weights correspond to the reference's and differ from them under a fresh seed: a
+    trial that says nothing about the kernel. None: no correspondence, as of ``weights_match``."""
+
+    @property
+    def law(self) -> str:
+        return self.distribution
 
 
 class FlagState(Record):
@@ -217,11 +272,17 @@ class GateRecord(StageRecord):
 
     stage: Literal["hidden-gate"] = "hidden-gate"
     trials: tuple[TrialResult, ...] = ()
+    hardened: tuple[HardenedTrial, ...] = ()
+    """No part of ``verdict``: what fails here fails the hardened test alone."""
+    hardened_why_not: str | None = None
+    """Why there are none, or fewer than there are laws."""
     weights_match: bool | None = None
     """Whether the candidate's state dict corresponds to the reference's and agrees. None: no correspondence."""
     flags_before: FlagState | None = None
     flags_after: FlagState | None = None
     judge_peak_bytes: int | None = None
+    numerics: NumericsEvidence | None = None
+    """From the trial under the original law. None: it was not compared, the dtype is not fp32, or an older record."""
 
 
 class DeviceReading(Record):
@@ -244,6 +305,8 @@ class JudgeBound(Record):
     k: int | None = None
     """Inputs of one batch."""
     batches: int = 0
+    baseline_k: tuple[int, ...] = ()
+    """Inputs of each of the baseline's batches: the first was made before any code of the candidate's ran."""
     baseline_wall_ms: tuple[float, ...] = ()
     """The judge's clock over each of the baseline's batches, inputs and outputs brought and taken included."""
     baseline_launches_ms: tuple[float, ...] = ()
@@ -349,6 +412,8 @@ class MemoryRecord(StageRecord):
     candidate: SideMemory | None = None
     input_bytes: int | None = None
     output_bytes: int | None = None
+    output_limit: float | None = None
+    """Relative rms error beyond which the measured forward's output is wrong, as that of a timed launch."""
 
 
 STAGE_MODELS: dict[str, type[StageRecord]] = {
@@ -397,6 +462,18 @@ class DistributionAudit(Record):
     """The outputs for two seeds are bitwise equal."""
 
 
+class HardenedAudit(Record):
+    """What one of our own laws tells answers apart by, on one problem."""
+
+    law: str
+    applicable: bool
+    why_not: str | None = None
+    positive: bool = False
+    """The law's absolute values are taken: the reference is not finite for others."""
+    replay: OracleErrors | None = None
+    """Of the output for other inputs, as if a candidate had given it."""
+
+
 class InputNeed(Record):
     """How much of one input has to be read, never too much: what no other draw holds, as far as it matters."""
 
@@ -426,6 +503,8 @@ class ProblemRecord(Record):
     degenerate: bool | None = None
     non_discriminating: bool | None = None
     """Another input's output passes on every applicable distribution at protocol.NON_DISCRIMINATING_TAU."""
+    hardened: tuple[HardenedAudit, ...] = ()
+    """One for each law; empty in older records and where there was no time or memory for it."""
     inputs: tuple[TensorSpec | None, ...] = ()
     """None stands for an input that is no tensor."""
     outputs: tuple[TensorSpec, ...] = ()
@@ -451,6 +530,8 @@ class ProblemRecord(Record):
     """One for each entry of ``inputs``. None: memory was too short to find out, or an older record."""
     output_needed_bytes: tuple[int, ...] | None = None
     """One for each entry of ``outputs``: elements that differ between draws, a repeated dimension counted once."""
+    needs_why_not: str | None = None
+    """Why neither is known; None in older records."""
     reference_peak_bytes: int | None = None
 
     def applicable(self) -> tuple[str, ...]:

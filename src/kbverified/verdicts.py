@@ -1,8 +1,9 @@
 """From the records of compile and gate to the candidate's verdicts: here, and only here, tau is applied.
 
-Two tests are judged from one gate record. *standard* is KernelBench's own: the original distribution alone.
-*hidden* is the published system's: every distribution that applies to the problem. A failure that no tolerance can
-mend is itself the verdict; otherwise the critical tolerance is compared with tau.
+Three tests are judged from one gate record. *standard* is KernelBench's own: the original distribution alone.
+*hidden* is the published system's: every distribution that applies to the problem. *hardened* is hidden and our own
+laws on top (hardened/verdict.py). A failure that no tolerance can mend is itself the verdict; otherwise the critical
+tolerance is compared with tau.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ from pathlib import Path
 from typing import Literal
 
 from kbverified import protocol
+from kbverified.hardened.verdict import judge as judge_hardened
 from kbverified.metrics import within_tolerance
-from kbverified.records import CompileRecord, GateRecord, RecordError, StageRecord
+from kbverified.records import CompileRecord, GateRecord, ProblemRecord, RecordError, StageRecord
 
-Test = Literal["standard", "hidden"]
-TESTS: tuple[Test, ...] = ("standard", "hidden")
+Test = Literal["standard", "hidden", "hardened"]
+TESTS: tuple[Test, ...] = ("standard", "hidden", "hardened")
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Verdict of one test; ``why_null`` says why there is none. ``failed`` names distributions in protocol order."""
+    """Verdict of one test; ``why_null`` says why there is none. ``failed`` names distributions in protocol order, or
+    hardened laws."""
 
     verdict: str | None
     detail: str | None = None
@@ -104,10 +107,12 @@ def judge(
     applicable: Sequence[str] | None,
     tau: float | None,
     gate_path: Path,
+    problem: ProblemRecord | None = None,
 ) -> dict[Test, Judgement]:
-    """Verdicts of both tests, by their names in TESTS. Raises RecordError for a gate record that cannot be true.
+    """Verdicts of all tests, by their names in TESTS. Raises RecordError for a gate record that cannot be true.
 
-    A structural verdict of compile or gate is the verdict of both tests, unless the gate's record shows that it
+    ``problem`` is the audit, by which a problem can be undecidable. A structural verdict of compile or gate is the
+    verdict of all tests, unless the gate's record shows that it
     belongs to a hidden distribution: then the standard test, which never ran it, is judged by its own.
     """
     if compiled is not None and compiled.status == "ok" and compiled.verdict != "pass":
@@ -119,10 +124,19 @@ def judge(
     found = outcomes(gate, applicable, gate_path)
     every = applicable_names(found, applicable)
     standard = tuple(name for name in every if name == protocol.STANDARD_DISTRIBUTION)
+    hidden = _judge_test(gate, found, every, every, tau, gate_path)
     return {
         "standard": _judge_test(gate, found, standard, every, tau, gate_path),
-        "hidden": _judge_test(gate, found, every, every, tau, gate_path),
+        "hidden": hidden,
+        "hardened": _judge_hardened(hidden, gate, problem),
     }
+
+
+def _judge_hardened(hidden: Judgement, gate: GateRecord, problem: ProblemRecord | None) -> Judgement:
+    if hidden.verdict != "pass":
+        return hidden
+    found = judge_hardened(gate, problem)
+    return Judgement(_named(found.verdict, gate), found.detail, found.failed, found.why_null)
 
 
 def applicable_names(found: dict[str, Outcome], applicable: Sequence[str] | None) -> tuple[str, ...]:

@@ -4,8 +4,8 @@ It answers the judge's messages one by one. Everything it says is a claim: the c
 change any of it. So it holds no seed of any input, no reference output and no verdict; it gets buffers that belong
 to the judge, and what it reports is checked there.
 
-Messages (JSON objects, one reply each): construct, open, start, buffers, forward, time, batch, settle, memory, flags,
-exit. A failure of the candidate is a reply with ``failure`` (a verdict) and ``detail``.
+Messages (JSON objects, one reply each): construct, open, start, rebuild, buffers, forward, time, batch, settle, memory,
+flags, exit. A failure of the candidate is a reply with ``failure`` (a verdict) and ``detail``.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class Bootstrap:
         self.model: Any = None
         self.constructed: Any = None
         """A model that waits for a device: the baseline's, whose constructor is trusted and needs none."""
+        self.class_and_arguments: tuple[Any, Any] | None = None
+        """What the source defines, and its constructor's arguments as they came: for a second model."""
         self.compiles = False
         """The model goes through torch.compile."""
         self.hooks: Any = None
@@ -171,9 +173,32 @@ class Bootstrap:
 
         self._install_hooks(message)
         factory = self._load(message["source"], message["class"])
+        self.class_and_arguments = (factory, message["init_inputs"])
         init_inputs = codec.decode(message["init_inputs"], [])
         torch.manual_seed(message["weight_seed"])
         return factory, init_inputs
+
+    def do_rebuild(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+        """Another model from another weight seed, in place of the one that there is. The source is not loaded again."""
+        import torch
+
+        from kbverified import codec
+        from kbverified.distributions import DTYPES
+        from kbverified.hardened.weights import perturbed_identity
+
+        assert self.class_and_arguments is not None
+        factory, encoded = self.class_and_arguments
+        self.model = None
+        self.device.release_cached()
+        init_inputs = codec.decode(encoded, [])
+        torch.manual_seed(message["weight_seed"])
+        with perturbed_identity(message["weight_seed"]) if message["perturb"] else contextlib.nullcontext():
+            model = self._guard("init_error", lambda: factory(*init_inputs))
+        digests = _state_digests(model)
+        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
+        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
+        self.device.synchronize()
+        return {"weights": digests}
 
     def _install_hooks(self, message: dict[str, Any]) -> None:
         from kbverified.compilation.hooks import Hooks
@@ -262,6 +287,8 @@ class Bootstrap:
         import torch
 
         arguments = self._arguments()
+        if message.get("rubbish"):
+            self.device.fill_free_memory([*self.set_bytes] * 2)
         torch.manual_seed(message["forward_seed"])
         result = self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
         self._deliver(result)
@@ -274,7 +301,11 @@ class Bootstrap:
         self.device.synchronize()
         return result
 
-    def _deliver(self, result: Any, index: int = 0) -> None:
+    def _deliver(self, result: Any, index: int = 0, own_order: bool = False) -> list[Any]:
+        """Check an output and copy it into set ``index`` of the judge's buffer; the strides that it has there.
+
+        ``own_order``: a permuted but gapless output is copied as it lies, as fast as a contiguous one.
+        """
         from kbverified import layout
 
         problem = layout.mismatch(
@@ -286,9 +317,11 @@ class Bootstrap:
         if layout.aliases(tensors, self.inputs_buffer.tensor):
             raise Failed("aliases_input", "an output shares memory with an input")
         mine = layout.nth_set(self.outputs_buffer.tensor, self.set_bytes[1], index)
-        views = layout.views(mine, self.layout["output_specs"])
-        self._guard("runtime_error", lambda: layout.copy_into(views, tensors))
+        strides = [layout.dense_stride(tensor) if own_order else None for tensor in tensors]
+        slots = [{**slot, "stride": s} for slot, s in zip(self.layout["output_specs"], strides, strict=True)]
+        self._guard("runtime_error", lambda: layout.copy_into(layout.views(mine, slots), tensors))
         self.device.synchronize()
+        return [stride and list(stride) for stride in strides]
 
     def do_time(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Launches that make everything hot, then timed ones; the last output is delivered."""
@@ -310,10 +343,13 @@ class Bootstrap:
         """One launch with the cache flushed before it: (milliseconds, result)."""
         import torch
 
-        self.device.flush_cache()
+        from kbverified.protocol import TIMING_QUEUED_FLUSHES
+
         torch.manual_seed(forward_seed)
-        self.device.synchronize()
-        return self._guard("runtime_error", lambda: self.device.time_ms(lambda: self._launch(arguments)))
+        time_cold_ms = self.device.time_cold_ms
+        return self._guard(
+            "runtime_error", lambda: time_cold_ms(lambda: self._launch(arguments), TIMING_QUEUED_FLUSHES)
+        )
 
     def do_batch(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """One launch on one set of inputs, as it is timed otherwise; its output is delivered before the answer.
@@ -322,8 +358,7 @@ class Bootstrap:
         """
         index = message["index"]
         time_ms, result = self._timed_launch(self._arguments(index), message["forward_seed"])
-        self._deliver(result, index)
-        return {"times_ms": [time_ms]}
+        return {"times_ms": [time_ms], "strides": self._deliver(result, index, own_order=True)}
 
     def do_settle(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Give cached memory back, so that the judge's reading of the device starts from what really is held."""

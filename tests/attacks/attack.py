@@ -3,11 +3,18 @@
     Strategy: what it does, and why a harness might pay for it
     Layer:    the defence that must catch it
     Severity: what it gains where nothing does
-    Verdict:  the timing stage's verdict; ``true_time``: it passes, and at its own speed
+    Verdict:  of the stage that must catch it; ``true_time``: it passes, and at its own speed
     Switch:   defences (names of ``without.SWITCHES``) without which it escapes
     Device:   cpu, cuda or any
-    Problem:  a name of ``harness.PROBLEMS``
-    Escapes:  the speedup that would be its success, 2 where this is left out; none of them is faster than the reference
+    Problem:  a name of ``problem_texts.PROBLEMS``
+
+and, where it is not as usual:
+
+    Stage:    the stage that must catch it: time-fp32 for the family ``timing``, hidden-gate for all others
+    Test:     the verdict that is meant: ``hidden``, or ``hardened``, or ``flags`` (what the record says of those)
+    Escapes:  what its success is: the speedup where it is timed (2; none of them is faster than the reference),
+              ``pass`` where it is judged by its values, ``no record`` where it ends its judge
+    Needs:    ``ptrace``: without its defence it still needs that right (CAP_SYS_PTRACE)
 
 Beside ``NAME.py`` lies ``NAME_twin.py``: as close to the attack as honest code can come. It has to pass.
 """
@@ -20,6 +27,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 FIELDS = ("Strategy", "Layer", "Severity", "Verdict", "Switch", "Device", "Problem")
+OPTIONAL = ("Stage", "Test", "Escapes", "Needs")
+TESTS = ("hidden", "hardened", "flags")
 
 
 @dataclass(frozen=True)
@@ -34,11 +43,18 @@ class Attack:
     switch: str
     device: str
     problem: str
-    escapes: float = 2.0
+    stage: str
+    test: str
+    escapes: str
+    needs: str
 
     @property
     def name(self) -> str:
         return f"{self.path.parent.name}-{self.path.stem}"
+
+    @property
+    def timed(self) -> bool:
+        return self.stage.startswith("time-")
 
     @property
     def twin(self) -> Path:
@@ -51,7 +67,7 @@ def read(path: Path) -> Attack:
     last = ""
     for line in (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines():
         field, colon, text = line.partition(":")
-        if colon and field in (*FIELDS, "Escapes") and field not in found:
+        if colon and field in (*FIELDS, *OPTIONAL) and field not in found:
             last = field
             found[field] = text.strip()
         elif last and line.startswith("  "):
@@ -60,7 +76,14 @@ def read(path: Path) -> Attack:
             raise ValueError(f"{path}: the docstring's line {line!r} is no new field of {', '.join(FIELDS)}")
     if missing := [field for field in FIELDS if not found.get(field)]:
         raise ValueError(f"{path}: the docstring says nothing of {', '.join(missing)}")
-    return Attack(path, *(found[field] for field in FIELDS), escapes=float(found.get("Escapes", 2.0)))
+    stage = found.get("Stage", "time-fp32" if path.parent.name == "timing" else "hidden-gate")
+    escapes = found.get("Escapes", "2" if stage.startswith("time-") else "pass")
+    rest = (stage, found.get("Test", "hidden"), escapes, found.get("Needs", ""))
+    return Attack(path, *(found[field] for field in FIELDS), *rest)
+
+
+def families() -> list[str]:
+    return sorted(p.name for p in HERE.iterdir() if p.is_dir() and not p.name.startswith("_"))
 
 
 def attacks(family: str, device: str) -> list[Attack]:

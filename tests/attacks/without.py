@@ -2,118 +2,108 @@
 
     python without.py verify,bound stage time-fp32 ...
 
-The judge's process is changed from here, and nothing in the package knows of it. What is a defence in the worker, for
-candidates that mean no harm, is switched off there: the worker is then started through this file as well.
+That is a process of its own, which imports torch, and so do its workers. Many such commands are served sooner by one
+warm process, an evaluator (docs/evaluator.md) whose judges do as they are told here:
+
+    python without.py --serve < LISTENING_SOCKET
+    KBV_WITHOUT_SOCKET=PATH python without.py verify,bound stage time-fp32 ...
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
+import socket
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from switches import WORKERS, switch_off_in_judge
+
 HERE = Path(__file__).resolve().parent
 IN_WORKER = "--in-worker"
+SERVE = "--serve"
+SOCKET_VARIABLE = "KBV_WITHOUT_SOCKET"
 
 
-# --- the judge's ------------------------------------------------------------------------------------------------
-def _verify() -> None:
-    """No output of a timed launch is held against the reference's."""
-    from kbverified.judge import loose  # before anything has taken the function from it
+def run(words: list[str]) -> int:
+    """Be the judge of a command whose first word names the defences that it is to be without."""
+    from kbverified import cli
 
-    loose.loose_verdict = lambda *_, **__: {"verdict": "pass", "detail": None}
-
-
-def _bound() -> None:
-    """No claim is held against the judge's own clock."""
-    from kbverified.judge.bound import Bound
-
-    Bound.outcome = lambda self: "agreed"  # type: ignore[method-assign]
+    names = words[0].split(",")
+    switch_off_in_judge(names)
+    if in_worker := [name for name in names if name in WORKERS]:
+        _start_workers_here(in_worker, Path(words[words.index("--problem") + 1]).resolve())
+    return _command.get("main", cli.main)(words[1:])
 
 
-def _one_by_one() -> None:
-    """A batch shows all its inputs before the first launch, and has as many as on a machine with nothing else to do."""
-    from kbverified.judge import bound
-
-    run_batch = bound.run_batch
-    bound.batch_size = lambda *_: 12
-
-    def show_all(side: Any, drawn: list[Any], reference: Any = None) -> Any:
-        for index, inputs in enumerate(drawn):
-            side.exchange.write(index, inputs)
-        return run_batch(side, drawn, reference)
-
-    bound.run_batch = show_all
+_command: dict[str, Any] = {}
+"""The command itself, where ``run`` stands in its place."""
 
 
-# --- the worker's -----------------------------------------------------------------------------------------------
-def _join() -> None:
-    """A launch is over when the current stream is."""
-    import torch
-
-    from kbverified.devices.cuda import CudaDevice
-
-    def time_ms(self: Any, launch: Callable[[], Any]) -> tuple[float, Any]:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # noqa: TID251
-        start.record()
-        result = launch()
-        end.record()
-        self.synchronize()
-        return start.elapsed_time(end), result
-
-    CudaDevice.time_ms = time_ms  # type: ignore[method-assign]
-
-
-def _persisting() -> None:
-    """A flush leaves the lines that the L2 was asked to keep."""
-    from kbverified.devices.cuda import CudaDevice
-
-    CudaDevice.forget_persisting = lambda self: None  # type: ignore[method-assign]
-
-
-JUDGES: dict[str, Callable[[], None]] = {"verify": _verify, "bound": _bound, "one_by_one": _one_by_one}
-WORKERS: dict[str, Callable[[], None]] = {"join": _join, "persisting": _persisting}
-SWITCHES = JUDGES | WORKERS
-
-
-def _start_workers_here(names: list[str]) -> None:
+def _start_workers_here(names: list[str], problem: Path) -> None:
     from kbverified.judge import party
 
     spawn = party.spawn
 
     def spawn_changed(request: Any) -> Any:
         argv = [sys.executable, "-P", str(HERE / "without.py"), IN_WORKER, ",".join(names)]
-        readable = (*request.readable, HERE)
-        return spawn(dataclasses.replace(request, argv=argv, readable=readable, forkable=False))
+        readable = (*request.readable, HERE, problem)
+        env = {**request.env, "KBV_ATTACKED_PROBLEM": str(problem)}
+        return spawn(dataclasses.replace(request, argv=argv, readable=readable, env=env))
 
     party.spawn = spawn_changed
 
 
+def work(names: list[str]) -> int:
+    """Be a worker without these."""
+    from kbverified import worker
+
+    for name in names:
+        WORKERS[name]()
+    print("a worker without", ",".join(names))
+    return worker.main()
+
+
+def serve() -> int:
+    """Be the evaluator; and in its children what they were forked for."""
+    from kbverified.evaluator import preload, server
+    from kbverified.sandbox import forked
+
+    listener = server._listener()
+    preload.preload(preload.LIBRARIES, preload.LIBRARIES_IF_THERE, preload.package_modules())
+    role = server.Server(listener, idle_s=float(os.environ["KBV_EVALUATOR_IDLE_S"])).run()
+    if role == "judge":
+        from kbverified import cli
+        from kbverified.evaluator import judge
+
+        _command["main"], cli.main = cli.main, run  # type: ignore[assignment]
+        return judge.main()
+    return forked.run_launcher() if role == "launcher" else 0
+
+
+def ask(words: list[str], path: str) -> int:
+    """Have the warm process run a command. Raises OSError where nobody listens."""
+    from kbverified.evaluator import client
+
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        code = client._command(connection, words)
+    assert code is not None, "the command was not taken"
+    return code
+
+
 def main() -> int:
-    if sys.argv[1] == IN_WORKER:
-        from kbverified import worker
-
-        for name in sys.argv[2].split(","):
-            WORKERS[name]()
-        print("a worker without", sys.argv[2])
-        return worker.main()
+    words = sys.argv[1:]
+    if words[0] == IN_WORKER:
+        return work(words[1].split(","))
+    if words[0] == SERVE:
+        return serve()
+    if SOCKET_VARIABLE in os.environ:
+        return ask(words, os.environ[SOCKET_VARIABLE])
     os.environ["KBV_EVALUATOR"] = "off"  # a judge forked from there would be whole
-    names = sys.argv[1].split(",")
-    for name in JUDGES:  # in this order
-        if name in names:
-            JUDGES[name]()
-    if in_worker := [name for name in names if name in WORKERS]:
-        _start_workers_here(in_worker)
-    from kbverified.cli import main as command
-    from kbverified.judge import rounds
-
-    rounds.TIMING_UNSTABLE_HALF_WIDTH = dict.fromkeys(rounds.TIMING_UNSTABLE_HALF_WIDTH, math.inf)  # not the question
-
-    return command(sys.argv[2:])
+    return run(words)
 
 
 if __name__ == "__main__":

@@ -32,20 +32,29 @@ class Bench:
 
     def __init__(self, out: Path, device: str = "cuda", timeout_s: float = 30.0):
         self.out = out
+        self.device = device
         self.options = ["--device", device, "--timeout-s", str(timeout_s), "--build-root", str(out / "build")]
         if device == "cpu":  # what a CPU says of a ratio is not asked to be exact
             self.options += ["--timing-budget-s", "0.2"]
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *_site()])}
 
     def call(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "kbverified", *words, *self.options]
+        command = [sys.executable, "-m", "kbverified", words[0], *self.options, *words[1:]]
         return subprocess.run(command, capture_output=True, text=True, env=self.environment, cwd=ROOT, check=False)
 
     def audit(self, problem: Path) -> Path:
         """Audit a problem; path of its record. Raises AssertionError with the command's own words."""
         record = self.out / "problems" / problem.parent.name / f"{problem.stem}.json"
         if not record.exists():
-            done = self.call("audit-problem", "--problem", str(problem), "--out", str(record))
+            words = [
+                "--problem",
+                str(problem),
+                "--out",
+                str(record),
+                "--timeout-s",
+                "300",
+            ]  # the bench's is an answer's
+            done = self.call("audit-problem", *words)
             assert done.returncode == 0, done.stderr[-3000:]
         return record
 
@@ -61,9 +70,13 @@ class Bench:
                 words += ["--compiled", str(paths["compile"])]
             if stage not in ("compile", "hidden-gate"):
                 words += ["--gate", str(paths["hidden-gate"])]
-            done = self.call(*words)
-            assert done.returncode == 0, f"{item.name} {stage}: exit {done.returncode}: {done.stderr[-3000:]}"
-            records[stage] = json.loads(paths[stage].read_text())
+            for _ in range(2):
+                done = self.call(*words)
+                assert done.returncode == 0, f"{item.name} {stage}: exit {done.returncode}: {done.stderr[-3000:]}"
+                records[stage] = json.loads(paths[stage].read_text())
+                # A CPU that does other work as well can make an honest claim look short: once, not every time.
+                if self.device != "cpu" or records[stage]["verdict"] != "time_disputed":
+                    break
         return records
 
     def chains(self, items: list[Item], stages: dict[str, tuple[str, ...]], at_once: int = 12) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Attacks that take a GPU, through the harness of ``tests/attacks``: caught, escaping without its defence, its twin.
+"""Attacks of every family, through the harness of ``tests/attacks``: caught, escaping without its defence, its twin.
 
 Then the clock itself: what it makes of streams that nobody waits for, and what its looking at them costs.
 """
@@ -17,22 +17,23 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
-from attack import Attack, attacks
+from attack import Attack, attacks, families
 from chain import ROOT, Bench
-from harness import KINDS, Range, check, run
+from harness import KINDS, Range, answers_for_all, check, run, skip_what_no_process_may
 
 from kbverified.lease import visible_gpus
 from kbverified.protocol import TIMING_JOIN_GAP_MS
 
 pytestmark = pytest.mark.skipif(not visible_gpus(), reason="no GPU is visible")
-ATTACKS = attacks("timing", "cuda")
+ATTACKS = [attack for family in families() for attack in attacks(family, "cuda")]
 
 
 @pytest.fixture(scope="module")
 def shooting_range(tmp_path_factory: pytest.TempPathFactory):
     named = os.environ.get("KBV_GPU_TEST_OUT")
     out = Path(named) / "attacks" if named else tmp_path_factory.mktemp("attacks")
-    return Range(Bench(out, device="cuda", timeout_s=60.0), "cuda")
+    with answers_for_all() as port:
+        yield Range(Bench(out, device="cuda", timeout_s=60.0), "cuda", port)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,7 @@ def found(shooting_range: Range):
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_attack_is_caught_escapes_without_its_defence_and_has_an_honest_twin(found, attack, kind):
+    skip_what_no_process_may(attack, kind)
     record = found[attack.name, kind]
     assert isinstance(record, dict), record
     check(attack, kind, record)

@@ -1,6 +1,7 @@
 """The real command on the CPU device. One folder of results, builds and precompiled headers for the whole session.
 
-``bench`` runs with the evaluator where KBV_EVALUATOR=on says so, and without otherwise; ``warm_bench`` always with.
+``bench`` runs with the evaluator where KBV_EVALUATOR=on says so, and without otherwise; ``warm_bench`` always with,
+``cold_bench`` never.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from evaluators import evaluators
-from stage_places import AT_ONCE, DISHONEST, HONEST_BUNDLED, TIMEOUT_S, Bench, Place, within
+from shared_headers import share_headers
+from stage_places import DISHONEST, TIMEOUT_S, Bench, Place, bundled_records, within
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,10 +32,11 @@ def own_lease(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory, own_lease: None, evaluator_folder: Path) -> Bench:
+def bench(
+    tmp_path_factory: pytest.TempPathFactory, own_lease: None, evaluator_folder: Path, shared_build: Path
+) -> Bench:
     made = Bench(tmp_path_factory.mktemp("stages"), device="cpu", timeout_s=TIMEOUT_S)
-    # One precompiled header serves these tests and tests/unit/test_precompiled.py: it costs more than all the rest.
-    made.options[made.options.index("--build-root") + 1] = str(tmp_path_factory.getbasetemp() / "shared-build")
+    made.options[made.options.index("--build-root") + 1] = str(shared_build)
     return made
 
 
@@ -49,23 +52,31 @@ def evaluator_folder():
 
 
 @pytest.fixture(scope="session")
-def warm_bench(bench: Bench, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+def warm_bench(
+    tmp_path_factory: pytest.TempPathFactory, own_lease: None, evaluator_folder: Path, shared_build: Path
+) -> Bench:
     """The same with the evaluator; builds of its own, but not another precompiled header."""
-    out = tmp_path_factory.mktemp("warm")
+    return _with_evaluator("on", tmp_path_factory.mktemp("warm"), shared_build)
+
+
+@pytest.fixture(scope="session")
+def cold_bench(
+    tmp_path_factory: pytest.TempPathFactory, own_lease: None, evaluator_folder: Path, shared_build: Path
+) -> Bench:
+    return _with_evaluator("off", tmp_path_factory.mktemp("cold"), shared_build)
+
+
+def _with_evaluator(switch: str, out: Path, shared_build: Path) -> Bench:
     made = Bench(out, device="cpu", timeout_s=TIMEOUT_S)
-    made.environment["KBV_EVALUATOR"] = "on"
-    shared = Path(bench.options[bench.options.index("--build-root") + 1])
-    (shared / "pch").mkdir(parents=True, exist_ok=True)
-    (out / "build").mkdir()
-    (out / "build" / "pch").symlink_to(shared / "pch")
+    made.environment["KBV_EVALUATOR"] = switch
+    share_headers(shared_build, out / "build")
     return made
 
 
 @pytest.fixture(scope="session")
-def records(bench: Bench):
-    """Of bundled candidates. Two at a time: while one holds the device, the other imports torch or compiles."""
-    gates = {item.name: ("compile", "hidden-gate") for item in DISHONEST}
-    return bench.chains([*HONEST_BUNDLED, *DISHONEST], gates, at_once=AT_ONCE)
+def records(warm_bench: Bench):
+    """Of bundled candidates, as config.yaml has them run: with the evaluator."""
+    return bundled_records(warm_bench, DISHONEST)
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,16 @@ HONEST_BUNDLED = [
 
 PROBLEM = problem_text("relu")
 
+
+def bundled_records(bench: Bench, dishonest: list[Item]) -> dict[str, Any]:
+    """Records of these, as far as the gate, and of the honest ones through every stage.
+
+    Two at a time: while one holds the device, the other imports torch or compiles.
+    """
+    gates = {item.name: ("compile", "hidden-gate") for item in dishonest}
+    return bench.chains([*HONEST_BUNDLED, *dishonest], gates, at_once=AT_ONCE)
+
+
 HONEST = """
 import torch
 import torch.nn as nn

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from chain import STAGES
 from evaluators import evaluators
-from stage_places import AT_ONCE, DISHONEST, HONEST, HONEST_BUNDLED, Place, within
+from stage_places import DISHONEST, HONEST, HONEST_BUNDLED, Place, bundled_records, within
 
 ROOT = Path(__file__).parents[2]
 # One for each way in which a process can end, and those that look around.
@@ -37,16 +37,15 @@ def warm(warm_bench, tmp_path_factory) -> Place:
 
 
 @pytest.fixture(scope="module")
-def warm_records(warm_bench):
+def fresh_records(cold_bench):
     dishonest = [item for item in DISHONEST if item.name in WATCHED]
     assert len(dishonest) == len(WATCHED)
-    gates = {item.name: ("compile", "hidden-gate") for item in dishonest}
-    return warm_bench.chains([*HONEST_BUNDLED, *dishonest], gates, at_once=AT_ONCE)
+    return bundled_records(cold_bench, dishonest)
 
 
 @pytest.mark.parametrize("name", [*sorted(WATCHED), *(item.name for item in HONEST_BUNDLED)])
-def test_records_are_the_same_with_and_without(records, warm_records, name):
-    fresh, forked = records[name], warm_records[name]
+def test_records_are_the_same_with_and_without(fresh_records, records, name):
+    fresh, forked = fresh_records[name], records[name]
     assert isinstance(forked, dict), forked
     gate = forked["hidden-gate"]
     assert gate["provenance"]["evaluator"] is (gate["status"] == "ok")  # a skipped one needs nobody
@@ -80,17 +79,17 @@ def comparable(value, key=""):
     return value
 
 
-def test_memory_figures_are_of_the_same_size(records, warm_records):
+def test_memory_figures_are_of_the_same_size(fresh_records, records):
     """A forked worker shares memory with the evaluator, and it counts as its own all the same."""
     for item in HONEST_BUNDLED:
         for side in ("baseline", "candidate"):
-            fresh, forked = (r[item.name]["memory"][side]["device_peak_bytes"] for r in (records, warm_records))
+            fresh, forked = (r[item.name]["memory"][side]["device_peak_bytes"] for r in (fresh_records, records))
             assert 0.7 < forked / fresh < 1.5, (item.name, side, fresh, forked)
 
 
-def test_cpu_seconds_of_a_build_are_its_compilers(records, warm_records):
+def test_cpu_seconds_of_a_build_are_its_compilers(fresh_records, records):
     name = next(item.name for item in HONEST_BUNDLED if item.name.endswith("level1_1/0"))
-    fresh, forked = (r[name]["compile"]["cpu_seconds"] for r in (records, warm_records))
+    fresh, forked = (r[name]["compile"]["cpu_seconds"] for r in (fresh_records, records))
     assert 0.3 < forked / fresh < 2.0, (fresh, forked)
 
 

@@ -17,9 +17,13 @@ from kbverified.records import (
     FlagState,
     GateRecord,
     Generation,
+    HardenedAudit,
+    HardenedTrial,
     InputNeed,
     JudgeBound,
     MemoryRecord,
+    NumericsEvidence,
+    OracleErrors,
     ProblemRecord,
     Provenance,
     Round,
@@ -88,6 +92,10 @@ def generation(**changes: Any) -> Generation:
     return Generation(**(values | changes))
 
 
+OTHER = OracleErrors(kind="fp64", scaled_error=0.5, reference_scaled_error=1e-6)
+"""Of an output that is another one."""
+
+
 def problem(
     key: ProblemKey, *, replay: float = 0.5, not_applicable: tuple[str, ...] = (), **changes: Any
 ) -> ProblemRecord:
@@ -104,6 +112,7 @@ def problem(
         "degenerate": False,
         "non_discriminating": False,
         "distributions": audits,
+        "hardened": (HardenedAudit(law="h1_scale_and_offset", applicable=True, replay=OTHER),),
     }
     return ProblemRecord(**(values | changes))
 
@@ -155,6 +164,15 @@ def flags(matmul: bool, cudnn: bool, **changes: Any) -> FlagState:
     return FlagState(**(values | changes))
 
 
+_HARDENED = (
+    HardenedTrial(
+        distribution="h1_scale_and_offset",
+        critical_tolerance=1e-6,
+        oracle=OracleErrors(kind="fp64", scaled_error=2e-6, reference_scaled_error=1e-6),
+    ),
+)
+
+
 def gate(
     tolerances: dict[str, float | str | None] | None = None,
     *,
@@ -162,6 +180,8 @@ def gate(
     detail: str | None = None,
     weights_match: bool | None = True,
     flags_after: FlagState | None = None,
+    hardened: tuple[HardenedTrial, ...] | None = None,
+    hardened_why_not: str | None = None,
     **changes: Any,
 ) -> GateRecord:
     """tolerances: a number per distribution, a verdict that it failed with, or None for not applicable."""
@@ -173,6 +193,9 @@ def gate(
             applicable=value is not None,
             failure=value if isinstance(value, str) else None,
             critical_tolerance=None if isinstance(value, str) else value,
+            oracle=OracleErrors(kind="fp64", scaled_error=2e-6, reference_scaled_error=1e-6)
+            if isinstance(value, float)
+            else None,
         )
         for name, value in tolerances.items()
     )
@@ -183,9 +206,19 @@ def gate(
         verdict=verdict,
         detail=detail,
         trials=trials,
+        hardened=_HARDENED if hardened is None else hardened,
+        hardened_why_not=hardened_why_not,
         weights_match=weights_match,
         flags_before=ieee,
         flags_after=flags_after or ieee,
+        numerics=NumericsEvidence(
+            candidate_rms_error=2e-7,
+            fp32_rms_error=1e-7,
+            ten_bits_rms_error=3e-4,
+            seven_bits_rms_error=2e-3,
+            products=1,
+            elements=4096,
+        ),
     )
 
 

@@ -6,7 +6,7 @@ import random
 import pytest
 import record_factory as rf
 
-from kbverified import aggregation, kernel_table, protocol, records
+from kbverified import aggregation, kernel_table, protocol, records, verdicts
 from kbverified.aggregation import AggregationSettings, MixedEnvironments, aggregate_generator, candidate_row
 from kbverified.candidate_records import read_candidate
 from kbverified.keys import CandidateKey, ProblemKey
@@ -121,7 +121,7 @@ def test_tau_changes_verdicts_and_non_discriminating_alone(tmp_path):
         rows.append(row_of(tmp_path / str(i), stages, settings, replay=2e-4, non_discriminating=True))
     changed = {name for name in rows[0] if rows[0][name] != rows[1][name]}
     assert changed == {
-        "tau", "verdict_standard", "verdict_hidden", "failed_standard", "failed_hidden", "verdict_detail",
+        "tau", *(f"{what}_{test}" for what in ("verdict", "failed") for test in verdicts.TESTS), "verdict_detail",
         "non_discriminating",
     }  # fmt: skip
     assert [row["verdict_hidden"] for row in rows] == ["pass", "wrong_value"]

@@ -85,7 +85,7 @@ def test_denominators_are_the_active_problems_in_every_arm(board):
     assert [(e.problem, e.reason) for e in board.excluded] == [
         ("level2_23", "degenerate: the reference is 0 throughout")
     ]
-    assert len(board.entries) == 3 * 3 * 2
+    assert len(board.entries) == 3 * 3 * 3
 
 
 # level 1, active: 1 solved, 2 solved (hidden: only by EVEN), 3 not solved, 4 without a candidate.
@@ -234,6 +234,19 @@ def test_an_expected_verdict_that_did_not_come_is_named(tmp_path):
         "kb/level2_1/0: expected pass, got wrong_value",
     )
     assert built.generators[0].n_timed_output_wrong == 2
+
+
+def test_bounds_that_nothing_enforced_are_counted(tmp_path):
+    records_of = {problem: rf.good_stages() for problem in ("level1_1", "level1_2")}
+    short = records_of["level1_2"]["time-tf32"]
+    bound = short.judge_bound.model_copy(update={"outcome": "not_enforced"})
+    records_of["level1_2"]["time-tf32"] = short.model_copy(update={"judge_bound": bound})
+    keys = [CandidateKey("gen", "kb", problem, 0) for problem in records_of]
+    for key in keys:
+        rf.write_candidate(tmp_path, key, records_of[key.problem])
+    frame = aggregate_generator(tmp_path, "gen", keys, SETTINGS)
+    built = leaderboard.build({"gen": frame}, load_problems(tmp_path, PROBLEMS), SETTINGS)
+    assert built.generators[0].n_bound_not_enforced == 1
 
 
 def test_an_unusually_fast_candidate_counts_and_is_listed(tmp_path):
@@ -432,12 +445,13 @@ def test_an_optional_arm_is_shown_where_it_was_asked_for_and_can_be_the_headline
         "Correct Speedup (n) compile+hidden",
         "published+hidden",
         "naive+standard",
+        "compile+hardened",
         "matched+hidden",
         "ieee+hidden",
     ]
     assert columns[columns.index(shown[0]) :][: len(shown)] == shown
     row = dict(zip(columns, render.headline_rows(built)[-1]))
-    assert [row[name] for name in shown] == ["0.25 (1)", "1.00 (1)", "4.00 (1)", "0.50 (1)", "8.00 (1)"]
+    assert [row[name] for name in shown] == ["0.25 (1)", "1.00 (1)", "4.00 (1)", "0.25 (1)", "0.50 (1)", "8.00 (1)"]
     assert "Arm compile: torch.compile(reference)(tf32) / candidate(tf32)." in render.markdown_text(built)
 
 

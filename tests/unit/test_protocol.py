@@ -13,6 +13,8 @@ PACKAGE = Path(protocol.__file__).parent
 CONSTANTS = {name for name in vars(protocol) if re.fullmatch(r"[A-Z][A-Z_]+", name)} - {"STAGE_CONSTANTS"}
 # Applied to records: changing one reruns no stage.
 INTERPRETING = {"TAU", "FAST_P", "BOOTSTRAP_RESAMPLES", "CONFIDENCE", "BETWEEN_PROCESS_SD", "ROOFLINE_MARGIN"}
+INTERPRETING |= {"SCALED_LIMIT_FLOOR", "SCALED_LIMIT_MARGIN"}
+INTERPRETING |= {"NUMERICS_ELEMENTS_MIN", "NUMERICS_APART_RATIO", "NUMERICS_FP32_RATIO"}
 
 
 def digests() -> dict[str, str]:
@@ -81,6 +83,7 @@ TIMING_JUDGES = (
     "devices/cuda.py",
     *SHARED,
 )
+HARDENED = ("hardened/laws.py", "hardened/weights.py")
 # Stage -> the modules of the judge that write its record. What they import from protocol must be in its digest.
 JUDGES = {
     "audit-problem": (
@@ -89,9 +92,21 @@ JUDGES = {
         "judge/reference.py",
         "correctness.py",
         "distributions.py",
+        *HARDENED,
+        "judge/hardened_audit.py",
     ),
     "ceilings": ("roofline/ceilings.py",),
-    "hidden-gate": ("judge/gate.py", *SHARED),
+    "hidden-gate": (
+        "judge/gate.py",
+        "judge/trial.py",
+        "judge/trial_errors.py",
+        "judge/oracle.py",
+        "judge/effective.py",
+        "scaled_error.py",
+        "judge/hardened.py",
+        *HARDENED,
+        *SHARED,
+    ),
     "time-fp32": TIMING_JUDGES,
     "time-tf32": TIMING_JUDGES,
     "time-ieee": TIMING_JUDGES,

@@ -9,6 +9,9 @@ import pytest
 import torch
 
 from kbverified.devices import open_device
+from kbverified.devices.cpu import CpuDevice
+from kbverified.judge import audit
+from kbverified.judge.party import Settings
 from kbverified.judge.reference import Reference
 from kbverified.roofline import needs
 
@@ -112,7 +115,7 @@ def test_short_memory_is_no_figure_and_no_failure(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(needs, "_input_needs", full)
     one = found(tmp_path, FORWARD.format("x + 1"), "torch.rand(8)")
-    assert one == {"input_needs": None, "output_needed_bytes": None}
+    assert one == {"input_needs": None, "output_needed_bytes": None, "needs_why_not": "MemoryError: "}
 
 
 # --- FLOPs and weights --------------------------------------------------------------------------------------
@@ -164,3 +167,42 @@ def test_a_constructor_that_looks_at_values_is_run_in_full(tmp_path: Path) -> No
 def test_a_forward_that_looks_at_values_has_no_figure(tmp_path: Path) -> None:
     body = FORWARD.format("x if x.sum().item() > 0 else x @ x")
     assert set(needs.count_work(reference(tmp_path, body, "torch.rand(4, 4)")).values()) == {None}
+
+
+LOOKED_UP = "torch.randint(0, 64, (64, 64)).float()"
+
+
+def test_a_device_that_a_probe_ends_costs_the_needs_and_nothing_else(tmp_path: Path, monkeypatch: Any) -> None:
+    """On a GPU a NaN as an index fails an assert, and from then on every call of this process fails."""
+    body = """
+def forward(self, x):
+    if torch.isnan(x).any():
+        Model.lost = True
+    if getattr(Model, "lost", False):
+        raise RuntimeError("CUDA error: device-side assert triggered")
+    return torch.arange(64.0)[x.long().clamp(0, 63)]
+"""
+    one = reference(tmp_path, body, LOOKED_UP)
+
+    class Fragile(CpuDevice):
+        def synchronize(self) -> None:
+            if getattr(one.problem.Model, "lost", False):
+                raise RuntimeError("CUDA error: device-side assert triggered")
+
+        def release_cached(self) -> None:
+            self.synchronize()
+
+    fragile = Fragile()
+    monkeypatch.setattr(audit, "open_device", lambda *_: fragile)
+    monkeypatch.setattr(audit, "Reference", lambda _: one)
+    settings = Settings("cpu", "none", "fp32", 60.0, tmp_path / "build", threads=1)
+    fields, info, _ = audit.run(tmp_path / "level1_1.py", settings)
+    assert (fields["input_needs"], fields["output_needed_bytes"]) == (None, None)
+    assert "DeviceLost" in fields["needs_why_not"] and "device-side assert" in fields["needs_why_not"]
+    assert fields["usable"] and len(fields["distributions"]) == 4 and info.kind == "cpu"
+
+
+def test_a_reference_that_refuses_nan_is_an_answer_on_a_device_that_lives(tmp_path: Path) -> None:
+    one = found(tmp_path, FORWARD.format("torch.arange(64.0)[x.long()]"), LOOKED_UP)
+    (need,) = one["input_needs"]
+    assert need.hits == need.probes > 0 and "needs_why_not" not in one

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from kbverified import layout, precision
 from kbverified.correctness import compare_all
 from kbverified.devices import open_device
+from kbverified.judge import memory
 from kbverified.judge.reference import Reference
 from kbverified.judge.rounds import output_limit, redraw
+from kbverified.protocol import STANDARD_DISTRIBUTION, TIMED_OUTPUT_RMS_LIMIT
 
 PROBLEM = """
 import torch
@@ -60,3 +64,13 @@ def test_the_mode_is_what_it_was_afterwards(reference, mode):
         assert precision.read_flags() == flags
     finally:
         precision.set_mode("tf32" if before.matmul_tf32 else "default" if before.cudnn_tf32 else "ieee")
+
+
+@pytest.mark.parametrize(("gate_error", "verdict"), [(1e-6, "wrong_value"), (0.004, "pass")])
+def test_the_measured_forwards_limit_is_that_of_timed_launches(reference, gate_error, verdict):
+    seed = 7
+    answers = [sums_only(*reference.draw(STANDARD_DISTRIBUTION, seed).tensors)]
+    job = SimpleNamespace(device=reference.device, mode="default", gate_error=gate_error)
+    found = memory._verdict(job, reference, answers, seed)
+    assert found["verdict"] == verdict, found["detail"]
+    assert found["output_limit"] < TIMED_OUTPUT_RMS_LIMIT

@@ -6,11 +6,13 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from kbverified import layout
 from kbverified.devices.nvml import Nvml
 from kbverified.judge import rounds
-from kbverified.judge.bound import Batch, Bound, batch_size
-from kbverified.judge.party import FAILURES, _known_verdict
+from kbverified.judge.bound import Batch, Bound, as_delivered, batch_size
+from kbverified.judge.party import FAILURES, CandidateFailure, _known_verdict
 from kbverified.judge.rounds import Trace, planned_rounds, round_of, why_unstable
 from kbverified.protocol import TIMING_ROUNDS_MAX, TIMING_TOTAL_BUDGET_S
 from kbverified.records import DeviceReading, Round
@@ -140,6 +142,16 @@ def test_what_disturbs_a_baselines_batch_does_not_let_a_claim_pass():
     assert (found.t_judge_ms(), found.outcome()) == (pytest.approx(2.0), "disputed")
 
 
+def test_later_batches_of_the_baseline_can_only_tighten_what_the_first_allows():
+    found = bound(0.01, [28.0])
+    for wall in (200.0, 36.0):
+        found.base.append(Batch(wall, 30.0, 4))
+        found.candidate.append(Batch(28.0, 1e-3, 8))
+    assert (found.overhead_ms(), found.drift()) == (1.5, 1.0)
+    assert found.outcome() == "disputed"
+    assert found.record().baseline_k == (8, 4, 4)
+
+
 def test_short_launches_are_bounded_and_not_disputed():
     found = bound(0.01, [14.0])  # 14 / 8 - 1.5 = 0.25 ms
     assert (found.outcome(), found.settled()) == ("not_enforced", False)
@@ -151,6 +163,26 @@ def test_a_baseline_that_is_slower_in_its_batch_excuses_the_candidate_as_far():
     assert bound(1.75, [28.0], baseline_ms=0.9).outcome() == "agreed"  # 1.75 * 1.11 against 1.9
     assert bound(1.75, [28.0], baseline_ms=1.0).outcome() == "disputed"
     assert bound(1.0, [28.0], baseline_ms=0.1).outcome() == "disputed"  # 1.15 at most
+
+
+def test_a_permuted_output_is_read_as_it_was_copied():
+    wanted = torch.arange(24.0).reshape(2, 1, 3, 4).permute(3, 0, 1, 2)
+    raw = wanted.as_strided((24,), (1,)).clone().view(wanted.shape)
+    assert not torch.equal(raw, wanted)
+    (found,) = as_delivered([raw], [list(layout.dense_stride(wanted))])
+    assert torch.equal(found, wanted)
+    assert as_delivered([raw], [None])[0] is raw
+    (found,) = as_delivered([raw], [[1, 12, 10**30, 4]])  # where the extent is 1 a stride means nothing
+    assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize(
+    "strides",
+    [None, [], [None, None], [[1, 1]], [[0, 1]], [[6, 2]], [[-2, 1]], [[True, 3]], [[2.0, 1]], [[10**30, 1]], ["31"]],
+)
+def test_strides_that_are_no_order_of_the_output_are_no_answer(strides):
+    with pytest.raises(CandidateFailure, match="protocol_violation"):
+        as_delivered([torch.zeros(3, 2)], strides)
 
 
 def test_a_batch_is_as_large_as_memory_and_time_allow():

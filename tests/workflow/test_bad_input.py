@@ -6,8 +6,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from shared_headers import share_headers
 from small_problem import problem_text
 from small_tree import Tree
 
@@ -118,7 +120,8 @@ class ModelNew(nn.Module):
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
-def test_two_extensions_of_one_name_at_once_do_not_meet(fresh: Tree) -> None:
+def test_two_extensions_of_one_name_at_once_do_not_meet(fresh: Tree, shared_build: Path) -> None:
+    share_headers(shared_build, fresh.path / ".build")
     fresh.write("generations/good/tiny/level1_1/0.py", EXTENSION.format(offset="0"))
     fresh.write("generations/good/tiny/level1_1/1.py", EXTENSION.format(offset="1"))
     fresh.snakemake(*(f"results/hidden-gate/good/tiny/level1_1/{sample}.json" for sample in (0, 1)))

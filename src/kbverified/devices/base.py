@@ -54,6 +54,14 @@ class Device(ABC):
     @abstractmethod
     def synchronize(self) -> None: ...
 
+    def answers(self) -> bool:
+        """False where this process's context is lost, as after a failed assert in a kernel."""
+        try:
+            self.synchronize()
+        except RuntimeError:
+            return False
+        return True
+
     @abstractmethod
     def flush_cache(self) -> None:
         """Write more than the last-level cache holds, so that the next launch finds it cold."""
@@ -69,6 +77,21 @@ class Device(ABC):
     @abstractmethod
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
         """One launch, timed on this device until no stream of this process has work; (milliseconds, result)."""
+
+    def time_cold_ms(self, launch: Callable[[], Any], queued_flushes: int) -> tuple[float, Any]:
+        """``time_ms`` of a launch that finds the cache cold.
+
+        ``queued_flushes`` 0: the device is idle when the clock starts, and the host's way to the first kernel is in
+        the time. Else so many flushes are queued and the clock starts behind them on the device: what the host needs
+        meanwhile is hidden, as far as the flushes last. A device without a queue has only the order of the two changed.
+        """
+        if queued_flushes:
+            self.synchronize()
+        for _ in range(max(1, queued_flushes)):
+            self.flush_cache()
+        if not queued_flushes:
+            self.synchronize()
+        return self.time_ms(launch)
 
     @abstractmethod
     def free_bytes(self) -> int:
@@ -90,6 +113,10 @@ class Device(ABC):
     @abstractmethod
     def release_cached(self) -> None:
         """Give memory that torch's allocator caches back to the device."""
+
+    def fill_free_memory(self, sizes: list[int]) -> None:
+        """Leave rubbish (no zeros, no small numbers) in memory that the next allocations of these sizes (bytes) get."""
+        return None
 
     def reading(self) -> DeviceReading | None:
         """Clock, temperature, power and clock event reasons as the driver reports them now; None where none does."""

@@ -5,6 +5,7 @@ There is no TF32 unit and no allocator counter here. Results say ``cpu`` and sta
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import mmap
 import os
@@ -21,6 +22,8 @@ from kbverified.records import DeviceInfo
 
 # Twice a usual last-level cache; more would spend a demo's time on flushing.
 _FLUSH_BYTES = 32 << 20
+# malloc.h: memory is filled with the complement of this parameter's value when it is handed out.
+_M_PERTURB = -6
 
 
 class CpuDevice(Device):
@@ -88,6 +91,12 @@ class CpuDevice(Device):
 
     def release_cached(self) -> None:
         pass
+
+    def fill_free_memory(self, sizes: list[int]) -> None:
+        """From now on glibc fills what it hands out: bytes 0x7F, a float32 of 3.4e38. Nothing happens elsewhere."""
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(_M_PERTURB, 0x7F ^ 0xFF)
 
 
 def resident_peak_bytes(pid: int) -> int | None:

@@ -212,6 +212,16 @@ class CudaDevice(Device):
     def release_cached(self) -> None:
         torch.cuda.empty_cache()
 
+    def fill_free_memory(self, sizes: list[int]) -> None:
+        """Blocks of NaN that torch's allocator keeps and hands out next; a raw cudaMalloc does not get them."""
+        room, blocks = self.free_bytes() // 4, []
+        for size in sizes:
+            if size <= room:
+                blocks.append(torch.full((size,), 0xFF, dtype=torch.uint8, device=self.torch_device))
+                room -= size
+        del blocks
+        self.synchronize()
+
 
 def start_driver() -> None:
     """cuInit: the part of opening a GPU that needs nothing on it. Raises RuntimeError where it fails."""

@@ -5,6 +5,7 @@ Seeds are fixed here, so that an audit repeats exactly; a trial's seeds never ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from kbverified.correctness import Comparison, combine, compare, compare_all
 from kbverified.devices import open_device, prepare
 from kbverified.devices.base import Device
 from kbverified.distributions import Inputs
+from kbverified.judge import hardened_audit
 from kbverified.judge.party import InfrastructureFault, Settings
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import leased
+from kbverified.judge.watchdog import Watchdog
 from kbverified.lease import Lease
 from kbverified.protocol import (
     AUDIT_MODE,
@@ -35,8 +38,10 @@ from kbverified.roofline.needs import count_work, input_output_needs
 def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, Lease]:
     """Audit one problem file; (fields of its record, device, lease). A broken problem's fields say so.
 
-    Raises InfrastructureFault where there is no device or it is too small.
+    Raises InfrastructureFault where there is no device or it is too small. After ``settings.timeout_s``, without
+    what it waited for the device, it ends this process.
     """
+    watchdog = Watchdog(settings.timeout_s, f"the audit of {problem}")
     torch.set_grad_enabled(False)
     if settings.threads:
         torch.set_num_threads(settings.threads)
@@ -44,22 +49,25 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
     reference: Reference | None = None
     work: dict[str, int | None] = {}
     fields: dict[str, Any] = {}
-    try:
-        reference = Reference(problem)
-        work = count_work(reference)
-    except Exception as error:  # a problem's own code may raise anything; the record says what
-        fields = _broken(error)
-    with leased(settings.device, measuring=False) as held:
+    with watchdog.watching():
+        try:
+            reference = Reference(problem)
+            work = count_work(reference)
+        except Exception as error:  # a problem's own code may raise anything; the record says what
+            fields = _broken(error)
+    with leased(settings.device, measuring=False) as held, watchdog.watching():
         device = open_device(settings.device, held.gpu)
         precision.set_mode(AUDIT_MODE)
+        info = device.info()
         if reference is not None:
             try:
-                fields = {**audit(reference, device), **work}
+                fields = {**audit(reference, device, work), **work}
             except Exception as error:  # the same: only a lack of memory is not the problem's
                 if device.is_out_of_memory(error):
                     raise InfrastructureFault(f"{problem}: {error}") from error
                 fields = _broken(error)
-        info = device.info()
+            else:  # last: a NaN among inputs may end the device's context, and everything else is known by now
+                fields.update(input_output_needs(reference, device))
     return fields, info, held
 
 
@@ -67,14 +75,13 @@ def _broken(error: Exception) -> dict[str, Any]:
     return {"usable": False, "detail": f"{type(error).__name__}: {error}"[:2000]}
 
 
-def audit(reference: Reference, device: Device) -> dict[str, Any]:
-    """Audit one problem; returns the fields of its record that the audit decides.
+def audit(reference: Reference, device: Device, work: Mapping[str, int | None]) -> dict[str, Any]:
+    """Audit one problem; ``work`` are its FLOPs. Returns the fields of its record that the audit decides.
 
     Raises codec.CodecError, or whatever the reference raises under the original inputs: the problem is then unusable.
     """
     reference.place(device)
     found = _sizes(reference, device)
-    needs = input_output_needs(reference, device)
     rows = [_one_distribution(reference, device, name) for name in DISTRIBUTIONS]
     largest = [row.max_abs for row in rows if row.applicable and row.max_abs is not None]
     degenerate = bool(largest) and max(largest) <= DEGENERATE_MAX_ABS
@@ -83,7 +90,7 @@ def audit(reference: Reference, device: Device) -> dict[str, Any]:
     replays = [row.replay_tolerance for row in rows if row.applicable]
     return {
         **found,
-        **needs,
+        "hardened": hardened_audit.audit(reference, device, work, found),
         "usable": True,
         "distributions": rows,
         "degenerate": degenerate,

@@ -6,6 +6,8 @@ same batch by the trusted baseline's worker says how much of such a wall is not 
 
     t_judge = (wall of the candidate - (wall of the baseline - its launches by its own events)) / K
 
+The baseline's first batch is made before any code of the candidate's runs: nobody can make that one slow.
+
 What caches, computes in the last launch only, or has bent its clock does K launches here all the same.
 """
 
@@ -13,15 +15,18 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+import torch
 
 from kbverified import layout
 from kbverified.correctness import combine, compare_all
 from kbverified.digits import significant
 from kbverified.judge.exchange import input_plan
 from kbverified.judge.loose import loose_verdict
+from kbverified.judge.party import CandidateFailure
 from kbverified.judge.reference import Reference
 from kbverified.judge.rounds import Trace, baseline, redraw
 from kbverified.judge.side import Side, checked_times
@@ -68,8 +73,11 @@ class Bound:
         Of both the smallest over the batches: what disturbs a batch only ever makes it longer. Not below 0: overhead is
         noisy, and a launch of microseconds can vanish in it.
         """
-        overhead_ms = min((batch.wall_ms - batch.launches_ms) / batch.count for batch in self.base)
-        return max(self.wall_ms() - overhead_ms, 0.0)
+        return max(self.wall_ms() - self.overhead_ms(), 0.0)
+
+    def overhead_ms(self) -> float:
+        """What a launch costs beside itself, by the baseline's batches: the smallest of them."""
+        return min((batch.wall_ms - batch.launches_ms) / batch.count for batch in self.base)
 
     def wall_ms(self) -> float:
         """Smallest wall of the candidate, per launch."""
@@ -102,6 +110,7 @@ class Bound:
             outcome=self.outcome(),  # type: ignore[arg-type]
             k=self.candidate[0].count,
             batches=len(self.candidate),
+            baseline_k=tuple(batch.count for batch in self.base),
             baseline_wall_ms=tuple(significant(batch.wall_ms) for batch in self.base),
             baseline_launches_ms=tuple(significant(batch.launches_ms) for batch in self.base),
             candidate_wall_ms=tuple(significant(batch.wall_ms) for batch in self.candidate),
@@ -119,35 +128,42 @@ class LayoutVaries(Exception):
         super().__init__("the problem's inputs have another layout in every draw: no batch of them can be made")
 
 
-def measure(reference: Reference, a: Side, b: Side, trace: Trace) -> tuple[JudgeBound, Any]:
-    """Batches of both sides in turn; (what is bounded, the worst of all comparisons, None where nothing was compared).
+def baseline_alone(reference: Reference, a: Side, trace: Trace) -> Batch | None:
+    """The baseline's first batch, for which no code of the candidate's may have run yet; None where none can be made.
 
-    Raises CandidateFailure.
+    How many inputs it has depends on the baseline alone.
     """
-    count = batch_size(b, trace, _launches_ms(b, trace))
-    baseline(lambda: prepare(a, reference, count))
-    return _batches(reference, b, trace, count, lambda drawn: baseline(lambda: run_batch(a, drawn)))
+    start = time.monotonic()
+    a.exchange.offer(redraw(reference))
+    trace.serve_ms.append(1e3 * (time.monotonic() - start))
+    count = batch_size(a, trace, 2 * a.launch_ms)
+    prepare(a, reference, count)
+    try:
+        return run_batch(a, [redraw(reference) for _ in range(count)])
+    except LayoutVaries:
+        return None
+    finally:
+        a.exchange.resize(1)
+        a.job.device.release_cached()
 
 
-def measure_alone(reference: Reference, b: Side, trace: Trace, base: Batch | None) -> tuple[JudgeBound, Any]:
-    """The same where the baseline has had its batch and is gone."""
-    if base is None:
+def measure(reference: Reference, a: Side | None, b: Side, trace: Trace, first: Batch | None) -> tuple[JudgeBound, Any]:
+    """Batches of the candidate, and more of the baseline where ``a`` is still there, until ``Bound.settled``.
+
+    ``first``: the baseline's batch from before the candidate started. Returns what is bounded and the worst of all
+    comparisons, None where nothing was compared. Raises CandidateFailure.
+    """
+    if first is None:
         return JudgeBound(outcome="not_measured", detail=str(LayoutVaries())), None
-    count = min(batch_size(b, trace, _launches_ms(b, trace)), base.count)
-    return _batches(reference, b, trace, count, lambda _: base)
-
-
-def _batches(
-    reference: Reference, b: Side, trace: Trace, count: int, base: Callable[[list[Any]], Batch]
-) -> tuple[JudgeBound, Any]:
-    """Batches until the claim agrees, or an output is wrong, or there have been enough."""
-    bound = Bound(b.job.settings.device, trace.baseline_ms(), trace.candidate_ms())
+    count = min(batch_size(b, trace, _launches_ms(b, trace)), first.count)
+    bound = Bound(b.job.settings.device, trace.baseline_ms(), trace.candidate_ms(), base=[first])
     comparisons: list[Any] = []
     prepare(b, reference, count)
     try:
         while True:
             drawn = [redraw(reference) for _ in range(count)]
-            bound.base.append(base(drawn))
+            if a is not None and bound.candidate:
+                bound.base.append(baseline(partial(_base_batch, reference, a, drawn)))
             bound.candidate.append(run_batch(b, drawn, reference))
             comparisons += bound.candidate[-1].comparisons
             outputs = loose_verdict(combine(comparisons), limit=trace.limit)
@@ -158,14 +174,9 @@ def _batches(
     return bound.record(), combine(comparisons)
 
 
-def baseline_alone(reference: Reference, a: Side, trace: Trace) -> Batch | None:
-    """The baseline's batch, where it will be gone before the candidate starts; None where none can be made."""
-    count = batch_size(a, trace, 2 * a.launch_ms)
-    prepare(a, reference, count)
-    try:
-        return run_batch(a, [redraw(reference) for _ in range(count)])
-    except LayoutVaries:
-        return None
+def _base_batch(reference: Reference, a: Side, drawn: list[Any]) -> Batch:
+    prepare(a, reference, len(drawn))
+    return run_batch(a, drawn)
 
 
 def _launches_ms(side: Side, trace: Trace) -> float:
@@ -209,22 +220,52 @@ def run_batch(side: Side, drawn: list[Any], reference: Reference | None = None) 
     side.exchange.poison_outputs()
     side.heat()
     side.job.device.synchronize()
-    claims = []
+    claims, strides = [], []
     start = time.monotonic()
     for index, (inputs, room) in enumerate(zip(drawn, answers, strict=True)):
         side.exchange.write(index, inputs)
         message = {"do": "batch", "index": index, "forward_seed": FORWARD_SEED}
-        claims.append(side.party.ask(message, timeout_s=side.limit_s(1)).get("times_ms"))
+        reply = side.party.ask(message, timeout_s=side.limit_s(1))
+        claims.append(reply.get("times_ms"))
+        strides.append(reply.get("strides"))
         side.exchange.take_into(room, index)
     wall_ms = 1e3 * (time.monotonic() - start)
     launches_ms = sum(checked_times(claim, 1, wall_ms)[0] for claim in claims)
     if reference is None:
         return Batch(wall_ms, launches_ms, len(drawn))
     comparisons = [
-        compare_all(answer, layout.leaves(reference.forward(inputs)))
-        for answer, inputs in zip(answers, drawn, strict=True)
+        compare_all(as_delivered(answer, claim), layout.leaves(reference.forward(inputs)))
+        for answer, claim, inputs in zip(answers, strides, drawn, strict=True)
     ]
     return Batch(wall_ms, launches_ms, len(drawn), tuple(comparisons))
+
+
+def as_delivered(answers: list[torch.Tensor], strides: Any) -> list[torch.Tensor]:
+    """Private copies of a batch's outputs, read in the order in which the worker says that they lie.
+
+    A permuted output is copied as it lies, or it would take longer than the baseline's and be held against its launch.
+    Which permutation that is may be chosen when the bytes are written: a transposed view is a legal answer and costs no
+    launch anything. Raises CandidateFailure for strides that leave gaps or overlap.
+    """
+    if not isinstance(strides, list) or len(strides) != len(answers):
+        raise CandidateFailure(
+            "protocol_violation", f"expected strides of {len(answers)} outputs: {str(strides)[:120]}"
+        )
+    return [_read_as(answer, stride) for answer, stride in zip(answers, strides, strict=True)]
+
+
+def _read_as(answer: torch.Tensor, stride: Any) -> torch.Tensor:
+    if stride is None:
+        return answer
+    if isinstance(stride, list) and len(stride) == answer.dim() and all(type(step) is int for step in stride):
+        expected, gapless = 1, True
+        for step, extent in sorted((step, extent) for step, extent in zip(stride, answer.shape) if extent != 1):
+            gapless = gapless and step == expected
+            expected *= extent
+        if gapless:
+            steps = [1 if extent == 1 else step for step, extent in zip(stride, answer.shape)]
+            return answer.as_strided(answer.shape, steps)
+    raise CandidateFailure("protocol_violation", f"no order of an output of {list(answer.shape)}: {str(stride)[:120]}")
 
 
 def _median(values: list[float]) -> float:

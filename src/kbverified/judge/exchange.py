@@ -93,9 +93,10 @@ class Exchange:
             else:
                 view.random_(generator=self.poison)
 
-    def forward(self, timeout_s: float | None = None) -> dict[str, Any]:
-        """Have the worker launch once and deliver. Raises CandidateFailure."""
-        return self.party.ask({"do": "forward", "forward_seed": FORWARD_SEED}, timeout_s=timeout_s)
+    def forward(self, timeout_s: float | None = None, rubbish: bool = False) -> dict[str, Any]:
+        """Have the worker launch once and deliver; ``rubbish``: into free memory first. Raises CandidateFailure."""
+        message = {"do": "forward", "forward_seed": FORWARD_SEED, "rubbish": rubbish}
+        return self.party.ask(message, timeout_s=timeout_s)
 
     def take(self) -> list[torch.Tensor]:
         """Copy the delivered outputs to private memory, which no worker maps."""

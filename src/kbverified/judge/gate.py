@@ -1,31 +1,30 @@
-"""hidden-gate: correctness on every distribution. tau is not applied here: the record holds critical tolerances.
-
-Order of one trial, and why: inputs are drawn from a secret seed and written to shared memory; the worker launches;
-its outputs are copied to private memory; the shared outputs are given up; inputs are drawn again and compared with
-the shared ones; only then is the expected output computed, from the private draw. So there is no moment at which a
-worker could read, or change, what it is judged against.
-"""
+"""hidden-gate: correctness on every distribution, then the hardened trials. Tolerances are not applied here: the record
+holds critical ones, and scaled errors."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kbverified import layout
-from kbverified.correctness import combine, compare
-from kbverified.judge.exchange import Exchange
+from kbverified.distributions import Inputs
+from kbverified.judge import hardened
 from kbverified.judge.flags import flag_state, flags_now
-from kbverified.judge.inputs import needed_bytes, secret_seed
-from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
+from kbverified.judge.inputs import needed_bytes
+from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
+from kbverified.judge.trial import Law, NotApplicable, one_trial
+from kbverified.judge.trial_errors import TrialErrors
 from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION
-from kbverified.records import TrialResult, Verdict
+from kbverified.records import TrialResult
 
 
 def run(job: Job) -> dict[str, Any]:
     """Run the gate for one job; returns the fields of its record. Raises InfrastructureFault."""
     party = job.party
     reference = Reference(job.problem, job.settings.dtype)
+    errors = TrialErrors(reference, job.audit)
     digests = reference.digests()
     with job.on_device() as device:
         device.reset_peak()
@@ -40,13 +39,16 @@ def run(job: Job) -> dict[str, Any]:
             with job.memory_is_the_candidates():
                 reference.place(device)
                 job.lap("place")
-                failed = _trials(job, party, reference, trials)
+                failed = _trials(job, party, errors, trials)
         except CandidateFailure as failure:
             failed = failure
         job.lap("trials")
         flags_after = flags_now(party) if failed is None else None
         if failed is not None:
             failed = job.blame(failed)
+        why_not = hardened.why_not(job, trials) if failed is None else "it fails the hidden test as it is"
+        more = hardened.run(job, party, errors) if why_not is None else []
+        job.lap("hardened")
         return {
             "verdict": failed.verdict if failed else "pass",
             "detail": failed.detail if failed else None,
@@ -54,6 +56,9 @@ def run(job: Job) -> dict[str, Any]:
             "weights_match": layout.weights_match(started.get("weights", []), digests),
             "flags_before": flag_state(party.flags),
             "flags_after": flags_after,
+            "numerics": errors.numerics,
+            "hardened": tuple(more),
+            "hardened_why_not": why_not,
             "judge_peak_bytes": device.peak_bytes(),
             "output_tail": party.worker.output_tail(),
         }
@@ -63,77 +68,43 @@ def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:
     return {"verdict": failure.verdict, "detail": failure.detail, "output_tail": party.worker.output_tail()}
 
 
-def _trials(job: Job, party: Party, reference: Reference, trials: list[TrialResult]) -> CandidateFailure | None:
-    """Every distribution in order, results into ``trials``; the first failure.
-
-    Stops at a failure that ends the worker, goes on after any other.
-    """
+def _trials(job: Job, party: Party, errors: TrialErrors, trials: list[TrialResult]) -> CandidateFailure | None:
+    """Every distribution in order, results into ``trials``; the first failure."""
     applicable = job.audit.applicable()
-    first: CandidateFailure | None = None
+    laws = []
     for name in DISTRIBUTIONS:
-        for _ in range(GATE_TRIALS_PER_DISTRIBUTION):
-            if name not in applicable:
-                trials.append(TrialResult(distribution=name, applicable=False, detail="the reference is not finite"))
-                continue
-            try:
-                result = _one_trial(job, party, reference, name)
-            except CandidateFailure as failure:
-                trials.append(TrialResult(distribution=name, failure=failure.verdict, detail=failure.detail[-500:]))
-                first = first or failure
-                if party.worker.poll() is not None or failure.verdict in ("timeout", "protocol_violation"):
-                    return failure
-                continue
-            trials.append(result)
-            if result.failure is not None and first is None:
-                first = CandidateFailure(result.failure, f"{name}: {result.detail}")
+        if name in applicable:
+            laws += [Law(name, partial(errors.reference.draw, name))] * GATE_TRIALS_PER_DISTRIBUTION
+        else:
+            laws += [Law(name, _cannot_draw)] * GATE_TRIALS_PER_DISTRIBUTION
+    return run_laws(job, party, errors, laws, trials)
+
+
+def _cannot_draw(seed: int) -> Inputs:
+    raise NotApplicable("the reference is not finite")
+
+
+def run_laws(
+    job: Job, party: Party, errors: TrialErrors, laws: list[Law], trials: list[TrialResult]
+) -> CandidateFailure | None:
+    """One trial of each law in order, results into ``trials``; the first failure.
+
+    Stops at a failure that ends the worker, goes on after any other. Raises InfrastructureFault.
+    """
+    first: CandidateFailure | None = None
+    for law in laws:
+        try:
+            result = one_trial(job, party, errors, law)
+        except NotApplicable as why:
+            trials.append(TrialResult(distribution=law.name, applicable=False, detail=str(why)))
+            continue
+        except CandidateFailure as failure:
+            trials.append(TrialResult(distribution=law.name, failure=failure.verdict, detail=failure.detail[-500:]))
+            first = first or failure
+            if party.worker.poll() is not None or failure.verdict in ("timeout", "protocol_violation"):
+                return failure
+            continue
+        trials.append(result)
+        if result.failure is not None and first is None:
+            first = CandidateFailure(result.failure, f"{law.name}: {result.detail}")
     return first
-
-
-def _one_trial(job: Job, party: Party, reference: Reference, name: str) -> TrialResult:
-    seed = secret_seed()
-    exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
-    try:
-        inputs = reference.draw(name, seed)
-        exchange.offer(inputs)
-        del inputs
-        # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
-        exchange.forward(timeout_s=job.settings.build_timeout_s if job.builds_in_gate else None)
-        job.builds_in_gate = False
-        answers = exchange.take()
-        exchange.release_outputs()
-        inputs = reference.draw(name, seed)
-        if not exchange.inputs_unchanged(inputs):
-            raise CandidateFailure("mutates_input", f"an input was changed by the launch under {name}")
-    finally:
-        exchange.close()
-    expected = layout.leaves(reference.forward(inputs))
-    if len(expected) != len(answers) or any(a.shape != b.shape for a, b in zip(answers, expected)):
-        raise InfrastructureFault(
-            f"{job.problem}: the reference's output does not have the audited shape; audit it again"
-        )
-    return judge_outputs(name, [compare(a, b) for a, b in zip(answers, expected)])
-
-
-def judge_outputs(name: str, parts: list[Any]) -> TrialResult:
-    """One trial's comparison as a result: a failure only where no tolerance could mend it."""
-    worst = combine(parts)
-    failure: Verdict | None = None
-    detail = None
-    applicable = worst.reference_nonfinite == 0
-    if not applicable:
-        detail = "the reference itself is not finite on this trial"
-    elif worst.mismatched_nonfinite:
-        failure = "nonfinite"
-        detail = f"{worst.nan_count} NaN and {worst.inf_count} Inf where the reference is finite"
-    return TrialResult(
-        distribution=name,
-        applicable=applicable,
-        failure=failure,
-        detail=detail,
-        critical_tolerance=worst.critical_tolerance,
-        max_abs_error=worst.max_abs_error,
-        rms_relative_error=worst.rms_relative_error,
-        nan_count=worst.nan_count,
-        inf_count=worst.inf_count,
-        reference_rms=worst.reference_rms,
-    )

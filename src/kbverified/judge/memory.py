@@ -24,6 +24,7 @@ from kbverified.judge.inputs import needed_bytes, secret_seed
 from kbverified.judge.loose import loose_verdict
 from kbverified.judge.party import CandidateFailure, Party, machines_fault
 from kbverified.judge.reference import Reference
+from kbverified.judge.rounds import output_limit
 from kbverified.judge.stage import Job
 from kbverified.protocol import FORWARD_SEED, STANDARD_DISTRIBUTION
 from kbverified.records import SideMemory
@@ -93,10 +94,11 @@ def _side(job: Job, party: Party, get_inputs: Any) -> _Side:
 
 
 def _verdict(job: Job, reference: Reference, answers: list[torch.Tensor], seed: int) -> dict[str, Any]:
-    """Whether the outputs are the reference's for these inputs, as loosely as those of timed launches."""
+    """Whether the outputs are the reference's for these inputs, by the limit of timed launches in this mode."""
     reference.place(job.device)
+    limit = output_limit(reference, job.mode, job.gate_error)
     expected = layout.leaves(reference.forward(reference.draw(STANDARD_DISTRIBUTION, seed)))
-    return loose_verdict(compare_all(answers, expected), "measured")
+    return {**loose_verdict(compare_all(answers, expected), "measured", limit), "output_limit": limit}
 
 
 _MESSAGE = {"do": "memory", "forward_seed": FORWARD_SEED}

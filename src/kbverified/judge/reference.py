@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from kbverified import codec, layout, problems
 from kbverified.devices.base import Device
 from kbverified.distributions import DTYPES, Inputs, draw
+from kbverified.hardened.weights import perturbed_identity
 from kbverified.protocol import FORWARD_SEED, WEIGHT_SEED
 
 
@@ -25,12 +27,23 @@ class Reference:
         self.problem = problems.load(path)
         torch.manual_seed(WEIGHT_SEED)
         self.init_inputs = self.problem.get_init_inputs()
-        self.model = self.construct(WEIGHT_SEED)
+        self.model: Any = self.construct(WEIGHT_SEED)
 
     def construct(self, weight_seed: int) -> torch.nn.Module:
         """A model from a weight seed, on the CPU and in fp32, as KernelBench constructs it."""
         torch.manual_seed(weight_seed)
         return self.problem.Model(*self.init_inputs)
+
+    def rebuild(self, weight_seed: int, perturb: bool) -> list[list[Any]]:
+        """Another model on the same device, as a worker's ``rebuild`` makes it; digests of its weights."""
+        assert self.device is not None
+        self.model = None
+        self.device.release_cached()
+        with perturbed_identity(weight_seed) if perturb else contextlib.nullcontext():
+            self.model = self.construct(weight_seed)
+        digests = self.digests()
+        self.place(self.device)
+        return digests
 
     def place(self, device: Device) -> None:
         """Move the model to a device, in the generator's dtype."""

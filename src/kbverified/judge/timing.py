@@ -1,8 +1,8 @@
 """The timing stages: baseline and candidate, each in its own fresh process under the same mode, on one device.
 
-First the baseline alone, then rounds A B B A (rounds.py): only one side has work on the device at a time. Then the
-judge's bound (bound.py). Inputs are redrawn from a secret seed before every round and every batch. Raw repetitions are
-kept; every summary is derived from them later.
+First the baseline alone, in repetitions and in a batch, before any code of the candidate's runs; then rounds A B B A
+(rounds.py): only one side has work on the device at a time. Then the judge's bound (bound.py). Inputs are redrawn from
+a secret seed before every round and every batch. Raw repetitions are kept; every summary is derived from them later.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool
     alone, _ = baseline(lambda: a.time(a.hot, max(a.repetitions, 5)))
     inputs = None
     trace = Trace()
+    batch = baseline(lambda: bound.baseline_alone(reference, a, trace))
     trace.limit = output_limit(reference, job.mode, job.gate_error)
     measured = _together if interleaved else _one_after_the_other
-    found, worst_of_batches = measured(job, reference, a, b, trace)
+    found, worst_of_batches = measured(job, reference, a, b, trace, batch)
     fields = _fields(job, trace, alone, found, worst_of_batches)
     return {**fields, "ramp_s": ramp_s, "reserved_cores": len(job.cores) if job.cores else None}
 
@@ -87,27 +88,30 @@ def _start_candidate(job: Job, reference: Reference, b: Side) -> None:
     job.lap("pilot")
 
 
-def _together(job: Job, reference: Reference, a: Side, b: Side, trace: Trace) -> tuple[JudgeBound, Any]:
+def _together(
+    job: Job, reference: Reference, a: Side, b: Side, trace: Trace, batch: bound.Batch | None
+) -> tuple[JudgeBound, Any]:
     _start_candidate(job, reference, b)
     run_rounds(reference, a, b, trace, job.settings.timing_budget_s)
     job.lap("rounds")
-    found = bound.measure(reference, a, b, trace)
+    found = bound.measure(reference, a, b, trace, batch)
     job.lap("bound")
     return found
 
 
-def _one_after_the_other(job: Job, reference: Reference, a: Side, b: Side, trace: Trace) -> tuple[JudgeBound, Any]:
-    """Both sides do not fit the device together: the baseline's rounds and batch first, then the candidate's."""
+def _one_after_the_other(
+    job: Job, reference: Reference, a: Side, b: Side, trace: Trace, batch: bound.Batch | None
+) -> tuple[JudgeBound, Any]:
+    """Both sides do not fit the device together: the baseline's rounds first, then the candidate's."""
     count = least_rounds(2 * a.turn_ms)
     base = baseline(lambda: run_alone(reference, a, count))
-    batch = baseline(lambda: bound.baseline_alone(reference, a, trace))
     a.exchange.close()
     a.party.close()
     _start_candidate(job, reference, b)
     candidate = run_alone(reference, b, count, trace)
     trace.rounds += [round_of("baseline", x, y) for x, y in zip(base, candidate, strict=True)]
     job.lap("rounds")
-    found = bound.measure_alone(reference, b, trace, batch)
+    found = bound.measure(reference, None, b, trace, batch)
     job.lap("bound")
     return found
 

@@ -9,14 +9,15 @@ set of resampled problems per scope, the same for every generator.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from kbverified import kernel_table, metrics, statistics
 from kbverified.aggregation import AggregationSettings, non_discriminating
+from kbverified.hardened.verdict import undecidable
 from kbverified.kernel_table import MEMORY_FIELDS
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.conditions import arms_of, check_frames, conditions_of, summary_of
@@ -39,6 +40,8 @@ class Scope:
     level: int | None
     problems: tuple[str, ...]
     counts: Floats | None
+    undecidable: int = 0
+    """Active problems that are left out of it."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,13 @@ def build(
         for k, why in ((k, why_inactive(p)) for k, p in problems.items())
         if why
     ]
-    scopes = _scopes(problems, settings)
     dtypes = {name: dtype_of(rows) for name, rows in tables.items()}
     entries, common = [], []
-    for scope in scopes:
-        weak = {d: _weak_problems(problems, scope.suite, settings.tau.get(d or "")) for d in set(dtypes.values())}
+    for every in _scopes(problems, settings):
+        scope_of = dict.fromkeys(TESTS, every) | {"hardened": _decidable(every, problems, dtypes.values(), settings)}
+        weak = {d: _weak_problems(problems, every.suite, settings.tau.get(d or "")) for d in set(dtypes.values())}
         for arm in arms_of(settings):
-            for test in TESTS:
+            for test, scope in scope_of.items():
                 best: dict[str, Best] = {}
                 for name, rows in tables.items():
                     here = [row for row in rows if row["suite"] == scope.suite and row["problem"] in scope.problems]
@@ -87,7 +90,7 @@ def build(
                         entries.append(
                             _entry(name, dtypes[name], scope, arm, test, here, best[name], weak[dtypes[name]], settings)
                         )
-                if scope.level is None:
+                if every.level is None:
                     common += _common(best, dtypes, scope, arm, test, settings)
     order = {name: i for i, name in enumerate(tables)}
     entries.sort(key=lambda e: (e.suite, order[e.generator]))
@@ -159,10 +162,33 @@ def _scopes(problems: Mapping[ProblemKey, ProblemRecord | None], settings: Aggre
         keys = sorted((k for k in problems if k.suite == suite), key=lambda k: (k.level, k.number))
         for level in [*sorted({key.level for key in keys}), None]:
             active = tuple(k.problem for k in keys if level in (None, k.level) and not why_inactive(problems[k]))
-            seed = statistics.seed_from("problems", suite, active)
-            counts = statistics.resample_counts(len(active), seed, settings.resamples) if active else None
-            scopes.append(Scope(suite, level, active, counts))
+            scopes.append(_scope(suite, level, active, settings))
     return scopes
+
+
+def _scope(suite: str, level: int | None, active: tuple[str, ...], settings: AggregationSettings) -> Scope:
+    seed = statistics.seed_from("problems", suite, active)
+    counts = statistics.resample_counts(len(active), seed, settings.resamples) if active else None
+    return Scope(suite, level, active, counts)
+
+
+def _decidable(
+    scope: Scope,
+    problems: Mapping[ProblemKey, ProblemRecord | None],
+    dtypes: Iterable[str | None],
+    settings: AggregationSettings,
+) -> Scope:
+    """Without the problems that are undecidable in any of the dtypes, so that all generators have the same."""
+    kinds = {dtype for dtype in dtypes if dtype in settings.tau}
+    left = {
+        key.problem
+        for key, problem in problems.items()
+        if key.suite == scope.suite and problem and any(undecidable(problem, dtype) for dtype in kinds if dtype)
+    }
+    if not left.intersection(scope.problems):
+        return scope
+    kept = tuple(problem for problem in scope.problems if problem not in left)
+    return replace(_scope(scope.suite, scope.level, kept, settings), undecidable=len(scope.problems) - len(kept))
 
 
 def _weak_problems(
@@ -234,7 +260,7 @@ def _entry(
     n_timed = sum(value is not None for value in speedups)
     why_speed = _why_none(rows, best, test, f"speedup_{arm}", n_timed)
     # With nothing solved, no problem is above p, measured or not.
-    why_share = why_speed if any(best.solved) else None
+    why_share = why_speed if any(best.solved) else _why_unjudged(rows, test)
     memory = {field: best.column(f"memory_ratio_{field}") for field in MEMORY_FIELDS}
     why_memory = {
         field: why_speed or _why_none(rows, best, test, "memory", sum(v is not None for v in values))
@@ -250,12 +276,13 @@ def _entry(
         arm=arm,
         test=test,
         n_problems=len(scope.problems),
+        n_undecidable=scope.undecidable,
         n_without_candidate=sum(problem not in with_candidate for problem in scope.problems),
         n_samples=len(rows),
         n_solved=sum(best.solved),
         n_solved_non_discriminating=sum(s and p in weak for s, p in zip(best.solved, scope.problems)),
         n_timed=n_timed,
-        correctness=_share(best.solved, scope, None, settings),
+        correctness=_share(best.solved, scope, _why_unjudged(rows, test), settings),
         correct_speedup=_mean(speedups, scope, why_speed, settings),
         fast_p={f"{p:g}": _share(metrics.above(speedups, p), scope, why_share, settings) for p in settings.fast_p},
         sol_score=_sol_score(verified, best, scope, arm, why_speed, settings),
@@ -263,12 +290,21 @@ def _entry(
         n_below_floor=sum(
             _claim(row, arm, "below_floor") is True and _claim(row, arm, "implausible") is not True for row in verified
         ),
+        n_by_numerics=dict(sorted(Counter(row["numerics_class"] for row in verified if row["numerics_class"]).items())),
         memory_efficiency={f: _mean(values, scope, why_memory[f], settings) for f, values in memory.items()},
         memory_efficient={
-            f: _share(metrics.above(values, 1.0), scope, why_memory[f] if any(best.solved) else None, settings)
+            f: _share(metrics.above(values, 1.0), scope, why_memory[f] if any(best.solved) else why_share, settings)
             for f, values in memory.items()
         },
     )
+
+
+def _why_unjudged(rows: Sequence[Row], test: Test) -> str | None:
+    """The commonest reason for which no candidate has a verdict of a test; None where one has, or there are none."""
+    if not rows or any(row[f"verdict_{test}"] is not None for row in rows):
+        return None
+    reasons = Counter(row[f"why_null_verdict_{test}"] for row in rows)
+    return max(sorted(reasons), key=lambda reason: reasons[reason])
 
 
 def _claim(row: Row, arm: Arm, field: str) -> Any:

@@ -163,6 +163,9 @@ def summary_of(name: str, dtype: str | None, rows: Sequence[Row], settings: Aggr
             any(row[f"{column_name(stage)}_baseline_disturbed"] is True for stage in TIME_STAGES) for row in rows
         ),
         n_time_disputed=_timed_as(rows, "time_disputed"),
+        n_bound_not_enforced=sum(
+            any(row[f"{column_name(stage)}_bound_outcome"] == "not_enforced" for stage in TIME_STAGES) for row in rows
+        ),
         n_unstable=_timed_as(rows, "unstable"),
         n_implausible=sum(row["implausible_in"] is not None for row in rows),
         to_review=tuple(line for row in rows if (line := to_review(row, settings.review_above))),

@@ -40,7 +40,10 @@ class Entry(Record):
     arm: Arm
     test: Test
     n_problems: int
-    """Active problems: usable and not degenerate. The same set in every arm and test, for every generator."""
+    """Active problems: usable and not degenerate. The same set in every arm, for every generator. In the hardened
+    test without the undecidable ones."""
+    n_undecidable: int = 0
+    """Active problems that the hardened test leaves out: the output for other inputs passes there."""
     n_without_candidate: int
     """Active problems for which the generator has no candidate at all. They count as not solved."""
     n_samples: int
@@ -59,6 +62,8 @@ class Entry(Record):
     """Verified samples whose time in this arm is below what moving inputs and outputs takes. They have no speedup."""
     n_below_floor: int
     """Verified samples that are faster than the reference's bytes and FLOPs allow, and not implausible. They count."""
+    n_by_numerics: dict[str, int]
+    """Verified samples by the class of arithmetic that they used (numerics.py); those without one are in none."""
     memory_efficiency: dict[str, Estimate]
     """By memory figure; ``allocator_peak`` is the published one. For the samples that won on speed in this arm."""
     memory_efficient: dict[str, Estimate]
@@ -94,6 +99,8 @@ class GeneratorSummary(Record):
     """Candidates of which a timing record's baseline ran otherwise beside the candidate than alone."""
     n_time_disputed: int
     """Candidates with a timing record whose claimed times the judge's own clock disproves."""
+    n_bound_not_enforced: int = 0
+    """Candidates with a timing record whose launches are too short for the judge's clock: the claim is all there is."""
     n_unstable: int
     """Candidates with a timing record that gives no time: throttled, or too different from round to round."""
     n_implausible: int

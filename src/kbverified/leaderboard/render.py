@@ -49,7 +49,7 @@ def json_text(leaderboard: Leaderboard) -> str:
 
 _ENTRY_FIELDS = (
     "generator", "dtype", "suite", "level", "arm", "test", "n_problems", "n_without_candidate", "n_samples", "n_solved",
-    "n_solved_non_discriminating", "n_timed", "n_implausible", "n_below_floor",
+    "n_undecidable", "n_solved_non_discriminating", "n_timed", "n_implausible", "n_below_floor",
 )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def _beside(leaderboard: Leaderboard) -> list[tuple[Arm, Test]]:
     Under an optional baseline's headline the matched arm stands there too.
     """
     c = leaderboard.conditions
-    wanted: list[tuple[Arm, Test]] = [("published", "hidden"), ("naive", "standard")]
+    wanted: list[tuple[Arm, Test]] = [("published", "hidden"), ("naive", "standard"), (c.headline_arm, "hardened")]
     optional: list[tuple[Arm, Test]] = [(arm, c.headline_test) for arm in c.arms if arm in OPTIONAL_ARMS]
     if (c.headline_arm, c.headline_test) in optional:
         optional.insert(0, ("matched", c.headline_test))
@@ -242,6 +242,7 @@ def _verdict_table(leaderboard: Leaderboard) -> list[str]:
         "(wrong while measured)": "n_timed_output_wrong",
         "(baseline disturbed)": "n_baseline_disturbed",
         "(time disputed)": "n_time_disputed",
+        "(time too short for the judge's bound)": "n_bound_not_enforced",
         "(time unstable)": "n_unstable",
         "(implausible time)": "n_implausible",
     }

@@ -142,9 +142,11 @@ def _storage(tensor: torch.Tensor) -> int:
 
 
 def input_output_needs(reference: Reference, device: Device) -> dict[str, Any]:
-    """``input_needs`` and ``output_needed_bytes``, as fields of the problem's record; both None where memory is short.
+    """``input_needs`` and ``output_needed_bytes``, as fields of the problem's record; both None where they could not be
+    found out, with ``needs_why_not``: memory was short, or the device did not survive a probe.
 
-    Runs a few dozen forwards, on two draws of the original law and one of its negation. Raises what the reference does.
+    Runs a few dozen forwards, on two draws of the original law and one of its negation. Nothing may be asked of the
+    device afterwards: on a GPU a NaN that becomes an index ends the context of this process.
     """
     try:
         first, second = (reference.draw(STANDARD_DISTRIBUTION, seed) for seed in (0, 1))
@@ -158,24 +160,49 @@ def input_output_needs(reference: Reference, device: Device) -> dict[str, Any]:
         if not any(needed):  # the output is known before any input is
             inputs = [need and need.model_copy(update={"needed_bytes": 0}) for need in inputs]
         return {"input_needs": inputs, "output_needed_bytes": needed}
-    except Exception as error:
-        if device.is_out_of_memory(error):
-            return {"input_needs": None, "output_needed_bytes": None}
-        raise
+    except Exception as error:  # whatever it is, the audit is not to be lost for it
+        return {
+            "input_needs": None,
+            "output_needed_bytes": None,
+            "needs_why_not": f"{type(error).__name__}: {error}"[:300],
+        }
     finally:
-        device.release_cached()
+        with contextlib.suppress(RuntimeError):
+            device.release_cached()
+
+
+class DeviceLost(RuntimeError):
+    """The device answers nothing any more in this process."""
+
+
+def _refused(reference: Reference, error: Exception) -> None:
+    """A reference that refuses some values is an answer. Raises what was no refusal: no memory, no device."""
+    device = reference.device
+    if device is None:
+        return
+    if device.is_out_of_memory(error):
+        raise error
+    if not device.answers():
+        raise DeviceLost(f"the device is lost after the reference had odd inputs: {error}") from error
 
 
 def _forward(reference: Reference, inputs: Inputs) -> list[torch.Tensor]:
     return [t.detach() for t in layout.leaves(reference.forward(inputs))]
 
 
+def _completed(reference: Reference, inputs: Inputs) -> list[torch.Tensor]:
+    """The same, with what the device has to say about it said here and not at some later call."""
+    outputs = _forward(reference, inputs)
+    if reference.device is not None:
+        reference.device.synchronize()
+    return outputs
+
+
 def _negated(reference: Reference) -> list[torch.Tensor] | None:
     try:
-        return _forward(reference, reference.draw(_THIRD_DRAW, 0))
+        return _completed(reference, reference.draw(_THIRD_DRAW, 0))
     except (RuntimeError, ValueError, IndexError, ArithmeticError) as error:
-        if reference.device is not None and reference.device.is_out_of_memory(error):
-            raise
+        _refused(reference, error)
         return None  # the reference takes no negative inputs
 
 
@@ -286,10 +313,9 @@ def _varying_places(mine: torch.Tensor, others: torch.Tensor) -> list[int]:
 def _reaches(reference: Reference, inputs: Inputs, outputs: list[torch.Tensor], repeats: bool) -> bool:
     """NaN in the output or a refusal of NaN, or, where the reference repeats bit by bit, any change."""
     try:
-        probed = _forward(reference, inputs)
+        probed = _completed(reference, inputs)
     except (RuntimeError, ValueError, IndexError, ArithmeticError) as error:
-        if reference.device is not None and reference.device.is_out_of_memory(error):
-            raise
+        _refused(reference, error)
         return True
     if any(t.is_floating_point() and bool(torch.isnan(t).any().item()) for t in probed):
         return True

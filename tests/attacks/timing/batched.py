@@ -46,7 +46,7 @@ def rows_of_the_batch():
 class ModelNew(nn.Module):
     def __init__(self, n):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(n, n) / n)
+        self.weight = nn.Parameter(torch.eye(n).add_(1 / n))
 
     def forward(self, x):
         rows = rows_of_the_batch()

@@ -7,7 +7,7 @@ import torch.nn as nn
 class ModelNew(nn.Module):
     def __init__(self, n):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(n, n) / n)
+        self.weight = nn.Parameter(torch.eye(n).add_(1 / n))
 
     def forward(self, x):
         rows = torch.cat([x])

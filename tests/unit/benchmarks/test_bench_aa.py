@@ -89,5 +89,8 @@ def test_repeats_come_from_records_and_unstable_ones_have_no_ratio(tmp_path: Pat
     assert whole.coverage == pytest.approx(1 / 3)
     assert whole.coverage_low is None, "one problem has no interval"
     assert aa.main([str(tmp_path), "--json", str(tmp_path / "out.json")]) == 0
-    assert "66.7" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "66.7" in shown
+    needed = max(aa.sd_to_cover(one) for one in found if one.low is not None)
+    assert f'BETWEEN_PROCESS_SD["cuda"]: {needed:.4f} (3 intervals of 1 problems' in shown.splitlines()[-1]
     assert aa.main([str(tmp_path), "--generator", "nobody"]) == 2

@@ -10,13 +10,12 @@ from kbverified.compilation import precompiled, slim_tree, toolchain
 
 
 @pytest.fixture(scope="session")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tree(shared_build: Path) -> Path:
     tools = toolchain.find(None)
     tools.require_compiler()
     if "clang" in str(tools.cxx_version):
         pytest.skip("GCC's precompiled headers and marks are read here")
-    # Where the stages' tests build: whoever comes first makes them.
-    made = slim_tree.slim_tree(tmp_path_factory.getbasetemp() / "shared-build", tools)
+    made = slim_tree.slim_tree(shared_build, tools)
     assert made is not None
     assert precompiled.precompile(made, tools, ("-O3",))
     return made

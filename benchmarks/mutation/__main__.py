@@ -1,0 +1,124 @@
+"""How good is the gate? Faulty kernels made from honest ones, and how many it catches.
+
+    python -m benchmarks.mutation list   --work benchmarks/out/mutation            # which mutants, one JSON line each
+    python -m benchmarks.mutation build  --work benchmarks/out/mutation            # each through the compile stage
+    python -m benchmarks.mutation screen --work benchmarks/out/mutation            # equivalents, before the gate
+    python -m benchmarks.mutation gate   --work benchmarks/out/mutation            # each through the hidden-gate stage
+    python -m benchmarks.mutation report --work benchmarks/out/mutation
+    python -m benchmarks.mutation all    --work benchmarks/out/mutation --per-parent 4
+
+On a GPU: ``--device cuda [--candidates FOLDER --problems FOLDER] --jobs 16``. Each step goes on where an earlier call
+stopped. ``gate`` refuses to run before ``screened.jsonl`` is complete: what counts as equivalent is fixed before
+anybody knows what the gate says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.mutation import mutants, parents, running
+from benchmarks.mutation.running import Kernel, Stages, Work
+
+STEPS = ("list", "build", "screen", "gate", "report")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.mutation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("step", choices=(*STEPS, "all"))
+    parser.add_argument("--work", type=Path, required=True, help="the folder of this run")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--arch", default="9.0", help="GPU architectures, as in TORCH_CUDA_ARCH_LIST (default: 9.0)")
+    parser.add_argument("--per-parent", type=int, default=25, help="at most so many mutants of a parent (default: 25)")
+    parser.add_argument("--seed", type=int, default=mutants.SEED, help="of the choice among a parent's mutants")
+    parser.add_argument("--parents", nargs="+", metavar="NAME", help="only these, as bundled-honest/level1_2")
+    parser.add_argument(
+        "--candidates", type=Path, help="a folder with the public parents (benchmarks.candidates --into)"
+    )
+    parser.add_argument(
+        "--problems", type=Path, default=parents.PROJECT / "problems/kernelbench", help="their problems"
+    )
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes (default: cores)")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after this")
+    return parser
+
+
+def _parents(arguments: argparse.Namespace) -> list[parents.Parent]:
+    found = parents.on_cpu() if arguments.device == "cpu" else parents.on_gpu()
+    if arguments.device == "cuda" and arguments.candidates:
+        public, missing = parents.public(arguments.candidates.absolute(), arguments.problems.absolute())
+        found += public
+        for one in missing:
+            print(f"mutation: {one}", file=sys.stderr)
+    if arguments.parents:
+        unknown = set(arguments.parents) - {parent.name for parent in found}
+        if unknown:
+            raise ValueError(f"--parents {sorted(unknown)[0]}: none of {', '.join(p.name for p in found)}")
+        found = [parent for parent in found if parent.name in arguments.parents]
+    return found
+
+
+def make_list(work: Work, chosen_parents: list[parents.Parent], per_parent: int, seed: int) -> list[Kernel]:
+    """Choose the mutants, write ``mutants.jsonl`` and their sources. Raises ValueError, OSError."""
+    chosen = {}
+    for parent in chosen_parents:
+        text = parent.path.read_text(encoding="utf-8")
+        every = mutants.of_parent(parent.name, parent.problem.stem, parent.device, text)
+        chosen[parent.name] = mutants.choose(every, per_parent, seed)
+    work.root.mkdir(parents=True, exist_ok=True)
+    mutants.write(work.root / "mutants.jsonl", [m for ms in chosen.values() for m in ms])
+    return running.kernels(work, chosen_parents, chosen)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit code 0: done; 1: something is missing, or an honest parent failed; 2: bad input."""
+    arguments = _parser().parse_args(argv)
+    os.umask(0o022)
+    work = Work(arguments.work.absolute())
+    begin_s = time.monotonic()
+    try:
+        kernels = make_list(work, _parents(arguments), arguments.per_parent, arguments.seed)
+        stages = Stages(work, arguments.device, arguments.arch, arguments.jobs, begin_s + 60 * arguments.minutes)
+        for step in STEPS if arguments.step == "all" else (arguments.step,):
+            code = _step(step, work, stages, kernels, arguments)
+            if code:
+                return code
+    except (ValueError, OSError, RuntimeError) as error:
+        print(f"mutation: {error}", file=sys.stderr)
+        return 2
+    for fault in stages.faults:
+        print(f"mutation: {fault}", file=sys.stderr)
+    return 1 if stages.faults else 0
+
+
+def _step(step: str, work: Work, stages: Stages, kernels: list[Kernel], arguments: argparse.Namespace) -> int:
+    if step == "list":
+        print(
+            f"{sum(k.mutant is not None for k in kernels)} mutants of {sum(k.mutant is None for k in kernels)} parents"
+        )
+    elif step == "build":
+        stages.audits([kernel.parent for kernel in kernels])
+        stages.compile(kernels)
+    elif step == "screen":
+        from benchmarks.mutation import screening
+
+        screening.screen(work, kernels, arguments.device, arguments.jobs)
+    elif step == "gate":
+        from benchmarks.mutation import screening
+
+        kept = screening.require(work, kernels)
+        stages.gate(kept)
+    else:
+        from benchmarks.mutation import report
+
+        return report.write(work, kernels, arguments.device)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,73 @@
+"""The honest kernels that mutants are made from.
+
+On the CPU: the bundled C++ candidates and those in ``parents/``, written for this. On a GPU: the bundled CUDA and
+Triton candidates, and the public ones that ``public_parents.jsonl`` lists by sha256, which the user fetches
+(``python -m benchmarks.candidates --list benchmarks/mutation/public_parents.jsonl --from FOLDERS --into FOLDER``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks import candidates as listing
+
+PROJECT = Path(__file__).resolve().parents[2]
+PUBLIC = Path(__file__).with_name("public_parents.jsonl")
+
+
+@dataclass(frozen=True)
+class Parent:
+    """``name`` says where it comes from; ``problem`` is the file that it answers."""
+
+    name: str
+    path: Path
+    problem: Path
+    device: str
+
+
+def on_cpu() -> list[Parent]:
+    """C++ kernels, in the order of their problems."""
+    bundled = PROJECT / "problems/bundled"
+    found = [
+        Parent(f"bundled-honest/{path.parent.name}", path, bundled / f"{path.parent.name}.py", "cpu")
+        for path in (PROJECT / "generations/bundled-honest/bundled").glob("*/*.py")
+        if b"load_inline" in path.read_bytes()
+    ]
+    ours = Path(__file__).with_name("parents")
+    found += [Parent(f"ours/{p.stem}", p, bundled / f"{p.stem}.py", "cpu") for p in ours.glob("*.py")]
+    return sorted(found, key=lambda parent: (parent.problem.stem, parent.name))
+
+
+def on_gpu() -> list[Parent]:
+    """The bundled CUDA and Triton kernels."""
+    folder = PROJECT / "generations/bundled-gpu/bundled"
+    return [
+        Parent(f"bundled-gpu/{path.parent.name}", path, PROJECT / "problems/bundled" / f"{path.parent.name}.py", "cuda")
+        for path in sorted(folder.glob("*/*.py"))
+        if b"__global__" in path.read_bytes() or b"@triton.jit" in path.read_bytes()
+    ]
+
+
+def public(folder: Path, problems: Path) -> tuple[list[Parent], list[str]]:
+    """The listed public kernels as far as they are in the folder with the listed content; what is missing.
+
+    ``problems``: a folder with level1_19.py and so on, as ``import-problems`` makes it.
+    """
+    listed = listing.read_list(PUBLIC)
+    there = listing.in_folder(listed, folder)
+    found, missing = [], []
+    for one in listed:
+        problem = problems / f"{one.problem}.py"
+        if one.tail in there and problem.is_file():
+            found.append(Parent(one.tail, there[one.tail], problem, "cuda"))
+        else:
+            missing.append(
+                f"{one.tail}: {problem if one.tail in there else folder / one.file} is not there, or differs"
+            )
+    return found, missing
+
+
+def file_sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,197 @@
+"""Parents and mutants through the real stage command, some at a time, each result kept as the record that it is.
+
+What is there already is not run again: a compile record of the same source, a gate record of the same source, the same
+protocol constants and the same gate code.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.mutation.mutants import Mutant
+from benchmarks.mutation.parents import PROJECT, Parent, file_sha256
+from kbverified import protocol, records, source_digest
+from kbverified.records import CompileRecord, GateRecord
+
+
+@dataclass(frozen=True)
+class Work:
+    """The folder of one run. ``name`` of a kernel is a mutant's id, or a parent's name with its slash replaced."""
+
+    root: Path
+
+    def source(self, name: str) -> Path:
+        return self.root / "sources" / f"{name}.py"
+
+    def record(self, stage: str, name: str) -> Path:
+        return self.root / stage / f"{name}.json"
+
+    def audit(self, problem: Path) -> Path:
+        return self.root / "audit" / f"{problem.stem}.json"
+
+    @property
+    def screened(self) -> Path:
+        return self.root / "screened.jsonl"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A source to be judged: a parent's (``mutant`` is None) or a mutant's."""
+
+    name: str
+    parent: Parent
+    mutant: Mutant | None
+
+
+def kernels(work: Work, parents: Iterable[Parent], chosen: dict[str, list[Mutant]]) -> list[Kernel]:
+    """Parents first, each parent's mutants after, with their sources written. Raises ValueError, OSError."""
+    found: list[Kernel] = []
+    for parent in parents:
+        text = parent.path.read_text(encoding="utf-8")
+        name = parent.name.replace("/", "-")
+        for kernel, source in [
+            (Kernel(name, parent, None), text),
+            *((Kernel(m.id, parent, m), m.source(text)) for m in chosen[parent.name]),
+        ]:
+            path = work.source(kernel.name)
+            if not path.is_file() or path.read_text(encoding="utf-8") != source:
+                records.write_text(path, source)
+            path.chmod(0o644)
+            found.append(kernel)
+    return found
+
+
+def gate_digest() -> str:
+    """What a gate record's verdict depends on beside the source: constants and code of the stage."""
+    return _digest("hidden-gate")
+
+
+def _digest(stage: str) -> str:
+    return f"{protocol.digest(stage)[:32]}-{source_digest.digest(stage)[:32]}"
+
+
+class Stages:
+    """Calls ``kbverified audit-problem`` and ``kbverified stage``; a command that leaves no record is counted."""
+
+    def __init__(self, work: Work, device: str, arch: str | None, jobs: int, until_s: float = float("inf")):
+        self.work, self.device, self.arch, self.jobs, self.until_s = work, device, arch, jobs, until_s
+        self.faults: list[str] = []
+        """Kernels without a record of a stage that was run: infrastructure, not a verdict."""
+
+    def audits(self, parents: Iterable[Parent]) -> None:
+        """An audit record of each problem. Raises RuntimeError where one cannot be made."""
+        for problem in dict.fromkeys(parent.problem for parent in parents):
+            out, mark = self.work.audit(problem), self.work.audit(problem).with_suffix(".digest")
+            wanted = f"{_digest('audit-problem')} {file_sha256(problem)}"
+            if not (out.is_file() and mark.is_file() and mark.read_text() == wanted):
+                code = self._call("audit", problem.stem, ["audit-problem", "--problem", str(problem)], out)
+                if code != 0:
+                    raise RuntimeError(f"{problem}: its audit ended with {code}: {self._log('audit', problem.stem)}")
+                mark.write_text(wanted)
+
+    def compile(self, todo: Sequence[Kernel]) -> None:
+        """A compile record of each kernel, where it is not there."""
+
+        def is_there(kernel: Kernel) -> bool:
+            record = compiled(self.work, kernel)
+            return record is not None and record.provenance.candidate_sha256 == file_sha256(
+                self.work.source(kernel.name)
+            )
+
+        self._each("compile", todo, is_there, lambda kernel: [])
+
+    def gate(self, todo: Sequence[Kernel]) -> None:
+        """A gate record of each kernel that compiled, where it is not there under the same gate."""
+        digest = gate_digest()
+
+        def is_there(kernel: Kernel) -> bool:
+            mark = self.work.record("hidden-gate", kernel.name).with_suffix(".digest")
+            wanted = f"{digest} {file_sha256(self.work.source(kernel.name))}"
+            # The mark first: a record of another gate may have another shape.
+            return mark.is_file() and mark.read_text() == wanted and gated(self.work, kernel) is not None
+
+        def done(kernel: Kernel) -> None:
+            mark = self.work.record("hidden-gate", kernel.name).with_suffix(".digest")
+            mark.write_text(f"{digest} {file_sha256(self.work.source(kernel.name))}")
+
+        self._each(
+            "hidden-gate",
+            todo,
+            is_there,
+            lambda kernel: ["--compiled", str(self.work.record("compile", kernel.name))],
+            done,
+        )
+
+    def _each(
+        self,
+        stage: str,
+        todo: Sequence[Kernel],
+        is_there: Callable[[Kernel], bool],
+        more: Callable[[Kernel], list[str]],
+        done: Callable[[Kernel], None] = lambda kernel: None,
+    ) -> None:
+        waiting = [kernel for kernel in todo if not is_there(kernel)]
+        print(f"{stage}: {len(todo) - len(waiting)} of {len(todo)} are there", flush=True)
+        start = time.monotonic()
+
+        def run(kernel: Kernel) -> None:
+            if time.monotonic() > self.until_s:
+                return
+            out = self.work.record(stage, kernel.name)
+            out.unlink(missing_ok=True)
+            words = ["stage", stage, "--candidate", str(self.work.source(kernel.name))]
+            words += ["--problem", str(kernel.parent.problem), "--audit", str(self.work.audit(kernel.parent.problem))]
+            code = self._call(stage, kernel.name, [*words, *more(kernel)], out)
+            if code != 0:
+                self.faults.append(f"{stage} {kernel.name}: exit {code}: {self._log(stage, kernel.name)}")
+            else:
+                done(kernel)
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            for n, _ in enumerate(pool.map(run, waiting), 1):
+                if n % 10 == 0 or n == len(waiting):
+                    print(f"{stage}: {n} of {len(waiting)}, {time.monotonic() - start:.0f} s", flush=True)
+
+    def _call(self, stage: str, name: str, words: list[str], out: Path) -> int:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        log = self.work.root / "logs" / stage / f"{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        words = [*words, "--out", str(out), "--device", self.device, "--build-root", str(self.work.root / "build")]
+        words += ["--timeout-s", "30"]
+        words += ["--arch", self.arch] if self.arch and self.device == "cuda" else []
+        environment = {"KBV_EVALUATOR": "on", **os.environ}
+        with log.open("wb") as file:
+            command = [sys.executable, "-m", "kbverified", *words]
+            return subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=PROJECT, env=environment
+            ).returncode
+
+    def _log(self, stage: str, name: str) -> str:
+        return (self.work.root / "logs" / stage / f"{name}.log").read_text(errors="replace")[-300:]
+
+
+def compiled(work: Work, kernel: Kernel) -> CompileRecord | None:
+    """Its compile record; None where there is none. Raises RecordError for one that cannot be true."""
+    path = work.record("compile", kernel.name)
+    return records.read(path, CompileRecord) if path.is_file() else None
+
+
+def gated(work: Work, kernel: Kernel) -> GateRecord | None:
+    """Its gate record; None where there is none. Raises RecordError for one that cannot be true."""
+    path = work.record("hidden-gate", kernel.name)
+    return records.read(path, GateRecord) if path.is_file() else None
+
+
+def that_built(work: Work, todo: Iterable[Kernel]) -> Iterator[Kernel]:
+    """Those whose compile record says pass."""
+    for kernel in todo:
+        record = compiled(work, kernel)
+        if record is not None and record.verdict == "pass":
+            yield kernel

@@ -1,0 +1,141 @@
+"""Which mutants are equivalents? Decided here, before the gate runs, and never changed after. Torch-free.
+
+A mutant that does not compile is dropped. One whose output is bitwise its parent's on every screening input is taken
+for an equivalent: the inputs are 16 laws, with sizes from 1e-6 to 1e4, all but the first with moved weights, in memory
+that is poisoned and guarded (``screen_worker.py``, ``guard.c``), and so are more and wider than the gate's. At most a
+tenth of a run's mutants may be left out as equivalents: of more, those with the smallest ids are, and the rest stay in
+and count as what the gate says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.mutation import running
+from benchmarks.mutation.parents import PROJECT
+from benchmarks.mutation.running import Kernel, Work
+from kbverified import records
+
+EXCLUDED_SHARE_MAX = 0.1
+"""Of the mutants that compile."""
+GUARD = Path(__file__).with_name("guard.c")
+
+
+def screen(work: Work, kernels: Sequence[Kernel], device: str, jobs: int) -> None:
+    """Write ``screened.jsonl``: what becomes of each mutant, and why. A list that has them all stays what it is.
+
+    Raises RuntimeError where a kernel has not been through the compile stage or a parent does not run, OSError.
+    """
+    if work.screened.is_file() and read(work).keys() >= {k.name for k in kernels if k.mutant is not None}:
+        print("screen: the list is there, and stays what it is")
+        return
+    without = [kernel.name for kernel in kernels if running.compiled(work, kernel) is None]
+    if without:
+        raise RuntimeError(f"{len(without)} kernels have no compile record, {without[0]} first: run the step build")
+    lines = {}
+    for kernel in kernels:
+        record = running.compiled(work, kernel)
+        assert record is not None
+        if kernel.mutant is not None and record.verdict != "pass":
+            why = next((b.log_tail for b in record.builds if not b.ok), record.detail or "")
+            lines[kernel.name] = {
+                "id": kernel.name,
+                "outcome": "does not build",
+                "reason": f"{record.verdict}: {why[-200:]}",
+            }
+    groups = [[parent, *_mutants_of(work, parent, kernels)] for parent in kernels if parent.mutant is None]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        guard = _guard(Path(folder)) if device == "cpu" else None
+        for found in pool.map(lambda group: _screen_group(work, group, device, guard), groups):
+            lines.update({line["id"]: line for line in found})
+    _exclude(lines)
+    text = "".join(json.dumps(lines[k.name]) + "\n" for k in kernels if k.mutant is not None)
+    records.write_text(work.screened, text)
+    counts = {name: sum(line["outcome"] == name for line in lines.values()) for name in ("kept", "equivalent")}
+    print(f"screen: {counts}, {len(lines) - sum(counts.values())} do not build")
+
+
+def _mutants_of(work: Work, parent: Kernel, kernels: Iterable[Kernel]) -> list[Kernel]:
+    mine = [kernel for kernel in kernels if kernel.mutant is not None and kernel.parent.name == parent.parent.name]
+    return list(running.that_built(work, mine))
+
+
+def _exclude(lines: dict[str, dict[str, Any]]) -> None:
+    """Turn ``equal`` and ``differs`` into what becomes of the mutant: equivalent or kept."""
+    built = [line for line in lines.values() if line["outcome"] != "does not build"]
+    room = int(EXCLUDED_SHARE_MAX * len(built))
+    for line in sorted(built, key=lambda line: line["id"]):
+        if line["outcome"] == "equal" and room > 0:
+            line["outcome"], room = "equivalent", room - 1
+        elif line["outcome"] == "equal":
+            line["outcome"], line["reason"] = "kept", f"{line['reason']}, but a tenth is left out already"
+        else:
+            line["outcome"] = "kept"
+
+
+def _guard(folder: Path) -> Path:
+    """The preloaded allocator, built. Raises RuntimeError where the compiler refuses."""
+    library = folder / "guard.so"
+    command = [os.environ.get("CC", "cc"), "-O2", "-shared", "-fPIC", "-o", str(library), str(GUARD), "-ldl"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr[-500:]}")
+    return library
+
+
+def _screen_group(work: Work, group: Sequence[Kernel], device: str, guard: Path | None) -> list[dict[str, Any]]:
+    """Lines of one parent's mutants. Raises RuntimeError with the worker's own words."""
+
+    def told(kernel: Kernel) -> dict[str, str]:
+        record = running.compiled(work, kernel)
+        assert record is not None
+        return {"id": kernel.name, "source": str(work.source(kernel.name)), "build": str(record.build_directory)}
+
+    parent = group[0]
+    request = {
+        "device": device,
+        "problem": str(parent.parent.problem),
+        "parent": told(parent),
+        "mutants": [told(kernel) for kernel in group[1:]],
+    }
+    environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+    if guard is not None:
+        environment["LD_PRELOAD"] = str(guard)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.mutation.screen_worker"],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        cwd=PROJECT,
+        env=environment,
+    )
+    if done.returncode:
+        raise RuntimeError(f"screening {parent.name} ended with {done.returncode}: {done.stderr[-800:]}")
+    print(f"screen: {parent.name}, {len(group) - 1} mutants", flush=True)
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def read(work: Work) -> dict[str, dict[str, Any]]:
+    """The list's lines by id. Raises FileNotFoundError."""
+    return {line["id"]: line for line in map(json.loads, work.screened.read_text(encoding="utf-8").splitlines())}
+
+
+def require(work: Work, kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Parents and kept mutants, in order. Raises ValueError where the list is not there or lacks a mutant."""
+    if not work.screened.is_file():
+        raise ValueError(f"{work.screened} is not there: equivalents are fixed before the gate. Run the step screen.")
+    lines = read(work)
+    missing = [k.name for k in kernels if k.mutant is not None and k.name not in lines]
+    if missing:
+        raise ValueError(
+            f"{work.screened}: {len(missing)} mutants are not in it, {missing[0]} first. Run screen again."
+        )
+    return [k for k in kernels if k.mutant is None or lines[k.name]["outcome"] == "kept"]

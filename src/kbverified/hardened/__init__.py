@@ -1,0 +1,1 @@
+"""The hardened test: our own input laws with secret parameters, other weights, memory that holds rubbish."""

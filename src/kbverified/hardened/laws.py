@@ -1,0 +1,190 @@
+"""Input laws of the hardened test: what a problem drew, changed by parameters that nobody knew before.
+
+The four published distributions scale one law; a kernel that is right for independent numbers of one size passes all
+of them. Each law here breaks one thing that such a kernel may rely on. Integers, bools and scalars stay as they are,
+and so do float tensors that stand for labels; rows that sum to one do so afterwards.
+
+Sizes are moderate: no value is more than about a hundred times what the problem itself draws.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kbverified.distributions import DTYPES, Inputs, draw
+from kbverified.protocol import (
+    COMPARE_CHUNK_ELEMENTS,
+    HARDENED_LABEL_VALUES,
+    HARDENED_NEAR_ONE,
+    HARDENED_OFFSET,
+    HARDENED_RAMP_STEPS,
+    HARDENED_ROW_SCALE,
+    HARDENED_SCALE,
+    HARDENED_SPIKE_ROWS,
+    HARDENED_SPIKE_SHARE,
+    HARDENED_SPIKE_SIZE,
+    HARDENED_WIDE_EXPONENTS,
+    STANDARD_DISTRIBUTION,
+)
+
+Parameters = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Where a law takes its numbers from: few on the host, which the record tells, and many on the device."""
+
+    host: random.Random
+    device: torch.Generator
+
+    def log_uniform(self, ends: tuple[float, float]) -> float:
+        """Between two positive ends, their logarithms uniform; to four digits, as the record tells it."""
+        return float(f"{ends[0] * (ends[1] / ends[0]) ** self.host.random():.4g}")
+
+    def uniform(self, ends: tuple[float, float]) -> float:
+        return float(f"{self.host.uniform(*ends):.4g}")
+
+    def sign(self) -> int:
+        return self.host.choice((-1, 1))
+
+
+Law = Callable[[torch.Tensor, Chance], Parameters]
+"""Changes one contiguous float32 tensor in place; returns what was drawn."""
+
+
+def _scale_and_offset(x: torch.Tensor, chance: Chance) -> Parameters:
+    """Every tensor another size and another mean."""
+    scale, offset = chance.sign() * chance.log_uniform(HARDENED_SCALE), chance.uniform(HARDENED_OFFSET)
+    x.mul_(scale).add_(offset * _rms(x))
+    return {"scale": scale, "offset": offset}
+
+
+def _row_scales(x: torch.Tensor, chance: Chance) -> Parameters:
+    """Rows (the first dimension) of different sizes and signs: no longer one law for all elements."""
+    rows = x.shape[0] if x.ndim else 1
+    size = torch.rand(rows, generator=chance.device, device=x.device).mul_(2).sub_(1).mul_(HARDENED_ROW_SCALE).exp2_()
+    sign = torch.rand(rows, generator=chance.device, device=x.device).sub_(0.5).sign_()
+    x.mul_((size * sign).reshape(x.shape[:1] + (1,) * (x.ndim - 1)))
+    return {"log2_at_most": HARDENED_ROW_SCALE}
+
+
+def _spikes(x: torch.Tensor, chance: Chance) -> Parameters:
+    """A few elements far larger than all others, in places that no sample shows: anywhere, and first and last of rows,
+    where a loop begins and ends."""
+    size = chance.uniform(HARDENED_SPIKE_SIZE)
+    certain = chance.host.randrange(max(x.numel(), 1))
+    largest = size * float(x.abs().max()) if x.numel() else 0.0
+    if x.ndim > 1 and x.shape[-1] > 1:
+        rows = x.view(-1, x.shape[-1])
+        which = torch.rand(rows.shape[0], generator=chance.device, device=x.device)
+        for column, chosen in ((0, which < HARDENED_SPIKE_ROWS), (-1, which > 1 - HARDENED_SPIKE_ROWS)):
+            rows[:, column] = torch.where(chosen, rows[:, column].abs() * size, rows[:, column])
+    for index, part in enumerate(_parts(x)):
+        at = torch.rand(part.shape, generator=chance.device, device=x.device) < HARDENED_SPIKE_SHARE
+        if index == certain // COMPARE_CHUNK_ELEMENTS and part.numel():
+            at[certain % COMPARE_CHUNK_ELEMENTS] = True  # a small tensor has one as well
+        part.mul_(at.mul(size - 1).add_(1)).clamp_(-largest, largest)
+    return {"size": size, "share": HARDENED_SPIKE_SHARE, "rows": HARDENED_SPIKE_ROWS}
+
+
+def _near_one(x: torch.Tensor, chance: Chance) -> Parameters:
+    """Values around one: products neither vanish nor explode, and differences are small beside the mean."""
+    spread = chance.log_uniform(HARDENED_NEAR_ONE)
+    for part in _parts(x):
+        part.normal_(1.0, spread, generator=chance.device)
+    return {"spread": spread}
+
+
+def _sorted_and_repeated(x: torch.Tensor, chance: Chance) -> Parameters:
+    """Along the last dimension values ascend or descend in steps, so that most of them occur several times."""
+    steps = chance.host.randint(*HARDENED_RAMP_STEPS)
+    size, direction = _rms(x), chance.sign()
+    last = x.shape[-1] if x.ndim else 1
+    ramp = torch.arange(last, device=x.device).mul_(steps).div_(max(last, 1), rounding_mode="floor")
+    ramp = ramp.to(x.dtype).sub_((steps - 1) / 2).mul_(direction * 2 * size / steps)
+    rows = torch.rand(x.shape[:-1], generator=chance.device, device=x.device).add_(0.5).unsqueeze(-1) if x.ndim else 1.0
+    x.copy_(ramp.expand_as(x) if x.ndim else ramp.reshape(())).mul_(rows)
+    return {"steps": steps, "direction": direction}
+
+
+def _wide_exponents(x: torch.Tensor, chance: Chance) -> Parameters:
+    """Magnitudes over many binary orders beside each other."""
+    low, high = HARDENED_WIDE_EXPONENTS
+    for part in _parts(x):
+        power = torch.randint(low, high + 1, part.shape, generator=chance.device, device=x.device, dtype=torch.int32)
+        part.copy_(torch.ldexp(part, power))
+    return {"log2_from": low, "log2_to": high}
+
+
+LAWS: dict[str, Law] = {
+    "h1_scale_and_offset": _scale_and_offset,
+    "h2_row_scales": _row_scales,
+    "h3_spikes": _spikes,
+    "h4_near_one": _near_one,
+    "h5_sorted_and_repeated": _sorted_and_repeated,
+    "h6_wide_exponents": _wide_exponents,
+}
+
+
+def draw_law(
+    get_inputs: Any, law: str, seed: int, device: torch.device, dtype: str = "fp32", positive: bool = False
+) -> tuple[Inputs, Parameters]:
+    """Inputs under a law: the same seed, device kind and torch give bitwise equal tensors. ``positive``: their
+    absolute values, for references that take no other.
+
+    Raises KeyError for an unknown law and what the problem's ``get_inputs`` raises.
+    """
+    change = LAWS[law]
+    inputs = draw(get_inputs, STANDARD_DISTRIBUTION, seed, device, "fp32")
+    chance = Chance(random.Random(seed), torch.Generator(device=device).manual_seed(seed ^ 1))
+    drawn: Parameters = {}
+    for index, tensor in enumerate(inputs.tensors):
+        if tensor.dtype != torch.float32 or is_label(tensor):
+            continue
+        sums_to_one = _sums_to_one(tensor)
+        x = tensor if tensor.is_contiguous() else tensor.contiguous()
+        drawn[str(index)] = change(x, chance)
+        if positive or sums_to_one:
+            x.abs_()
+        if sums_to_one:
+            x.div_(x.sum(-1, keepdim=True).clamp_(min=torch.finfo(x.dtype).tiny))
+        if x is not tensor and not _overlaps_itself(tensor):
+            x = tensor.copy_(x)  # the strides that the problem gives
+        inputs.tensors[index] = x.to(DTYPES[dtype])
+    if positive:
+        drawn["positive"] = True
+    return inputs, drawn
+
+
+def is_label(tensor: torch.Tensor) -> bool:
+    """Whether a float tensor stands for classes, such as targets of 1 and -1: few whole numbers."""
+    head = tensor.reshape(-1)[: 1 << 16]
+    if not head.numel() or not bool((head == head.round()).all()) or not bool((tensor == tensor.round()).all()):
+        return False
+    return head.unique().numel() <= HARDENED_LABEL_VALUES
+
+
+def _sums_to_one(tensor: torch.Tensor) -> bool:
+    if tensor.ndim < 2 or tensor.shape[-1] < 2:
+        return False
+    sums = tensor.reshape(-1, tensor.shape[-1])[:64].double()
+    return bool((sums >= 0).all()) and bool((sums.sum(-1) - 1).abs().amax() < 1e-4)
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    return any(stride == 0 and extent > 1 for stride, extent in zip(tensor.stride(), tensor.shape, strict=True))
+
+
+def _rms(x: torch.Tensor) -> float:
+    total = sum(float(part.double().square().sum()) for part in _parts(x))
+    return (total / max(x.numel(), 1)) ** 0.5
+
+
+def _parts(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Flat views, few enough elements each that a second copy is small."""
+    return x.view(-1).split(COMPARE_CHUNK_ELEMENTS)

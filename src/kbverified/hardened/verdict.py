@@ -1,0 +1,58 @@
+"""The ``hardened`` verdict, from a gate's hardened trials: here, and only here, their limits are applied.
+
+It is stricter than ``hidden``: a candidate that fails there fails here too, for the same reason. Beyond that, under
+laws with secret parameters and with other weights, the answer has to be as near to the float64 oracle as the gate's
+arithmetic explains.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kbverified.records import GateRecord, HardenedTrial, ProblemRecord
+from kbverified.scaled_limit import limit, within
+
+
+@dataclass(frozen=True)
+class Hardened:
+    """What the hardened trials alone say. ``why_null``: why they say nothing."""
+
+    verdict: str | None
+    detail: str | None = None
+    failed: tuple[str, ...] = ()
+    """Laws."""
+    why_null: str | None = None
+
+
+def judge(gate: GateRecord, problem: ProblemRecord | None) -> Hardened:
+    """The verdict of a gate that passed every distribution; ``problem`` is its audit, None where there is none."""
+    if not gate.hardened:
+        return Hardened(None, why_null=gate.hardened_why_not or "the gate's record has no hardened trials")
+    if problem is not None and undecidable(problem, gate.provenance.dtype):
+        return Hardened(None, why_null="undecidable: the output for other inputs passes under every hardened law")
+    tried = [trial for trial in gate.hardened if trial.applicable and trial.comparable is not False]
+    if not tried:
+        return Hardened(None, why_null="no hardened law applies to this problem, or its weights cannot be compared")
+    wrong = {trial.law: why for trial in tried if (why := _wrong(trial, gate.provenance.dtype))}
+    if not wrong:
+        return Hardened("pass")
+    first = next(trial for trial in tried if trial.law in wrong)
+    return Hardened(first.failure or "wrong_value", wrong[first.law], tuple(wrong))
+
+
+def _wrong(trial: HardenedTrial, dtype: str) -> str | None:
+    if trial.failure is not None:
+        return f"{trial.law}: {trial.detail or trial.failure}"
+    errors = trial.oracle
+    if errors is None or within(errors, dtype) is not False:
+        return None  # None: the judge had too little memory, and the trial says no more than that it ended well
+    if errors.wrong_elements:
+        return f"{trial.law}: {errors.wrong_elements} integers differ from the reference's, and are no ties"
+    allowed = limit(dtype, errors.reference_scaled_error)
+    return f"{trial.law}: off by {errors.scaled_error:.3g} of the output's scale, allowed {allowed:.3g}"
+
+
+def undecidable(problem: ProblemRecord, dtype: str) -> bool | None:
+    """Whether the output for other inputs would pass under every hardened law; None where no audit says it."""
+    laws = [law for law in problem.hardened if law.applicable]
+    return all(law.replay is not None and within(law.replay, dtype) is True for law in laws) if laws else None

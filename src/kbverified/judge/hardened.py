@@ -1,0 +1,93 @@
+"""The gate's hardened trials: our own laws, other weights, and free memory that holds rubbish.
+
+They come after the four distributions, and only for a candidate that might pass those. Nothing here changes what the
+gate says of the four: a failure, a crash too, is a failure of the hardened test alone.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from kbverified import layout
+from kbverified.distributions import Inputs
+from kbverified.hardened.laws import LAWS, Parameters, draw_law
+from kbverified.judge.party import CandidateFailure, Party
+from kbverified.judge.reference import Reference
+from kbverified.judge.stage import Job
+from kbverified.judge.trial import Law, one_trial
+from kbverified.judge.trial_errors import TrialErrors
+from kbverified.protocol import HARDENED_ORACLE_FLOPS_MAX, HARDENED_WORTHWHILE_TOLERANCE, STANDARD_DISTRIBUTION
+from kbverified.records import HardenedTrial, TrialResult
+
+FRESH_WEIGHTS = "h7_fresh_weights"
+
+
+def why_not(job: Job, trials: Sequence[TrialResult]) -> str | None:
+    """Why there is nothing to find out: the candidate fails the hidden test, or the audit knows no laws."""
+    compared = [t.critical_tolerance for t in trials if t.applicable and t.critical_tolerance is not None]
+    if any(t.failure for t in trials) or not compared or max(compared) > HARDENED_WORTHWHILE_TOLERANCE:
+        return "it fails the hidden test as it is"
+    return None if job.audit.hardened else "the problem's audit has no hardened laws: audit it again"
+
+
+def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
+    """One trial per law, then one with other weights; ends at a failure that ends the worker.
+
+    Raises InfrastructureFault.
+    """
+    errors.flops_max = HARDENED_ORACLE_FLOPS_MAX
+    found: list[HardenedTrial] = []
+    for audited in job.audit.hardened:
+        if not audited.applicable or audited.law not in LAWS:
+            found.append(HardenedTrial(distribution=audited.law, applicable=False, detail=audited.why_not))
+            continue
+        drawn: Parameters = {}
+        draw = partial(_draw, errors.reference, audited.law, audited.positive, drawn)
+        trial = _trial(job, party, errors, audited.law, draw)
+        found.append(trial.model_copy(update={"parameters": dict(drawn)}))
+        if party.worker.poll() is not None or trial.failure in ("timeout", "protocol_violation"):
+            return found
+    if errors.reference.digests():
+        found.append(_fresh_weights(job, party, errors))
+    return found
+
+
+def _draw(reference: Reference, law: str, positive: bool, drawn: Parameters, seed: int) -> Inputs:
+    assert reference.device is not None
+    device = reference.device.torch_device
+    inputs, parameters = draw_law(reference.problem.get_inputs, law, seed, device, reference.dtype, positive)
+    drawn.update(parameters)
+    return inputs
+
+
+def _trial(job: Job, party: Party, errors: TrialErrors, name: str, draw: Any) -> HardenedTrial:
+    try:
+        result = one_trial(job, party, errors, Law(name, draw, rubbish=True))
+    except CandidateFailure as failure:
+        blamed = job.blame(failure)
+        return HardenedTrial(distribution=name, failure=blamed.verdict, detail=blamed.detail[-500:])
+    return HardenedTrial(**result.model_dump())
+
+
+def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
+    """The original inputs and a model from another seed, identity parameters around the identity where the candidate's
+    correspond. Without, it still has to follow its constructor's seed, as it did for the four distributions."""
+    seed = secrets.randbits(62)
+    for perturb in (True, False):
+        try:
+            reply = party.ask({"do": "rebuild", "weight_seed": seed, "perturb": perturb})
+        except CandidateFailure as failure:
+            if party.worker.poll() is None:  # it can be constructed once in a process, which is no fault of a kernel
+                why = f"it could not be constructed again: {str(failure)[-400:]}"
+                return HardenedTrial(distribution=FRESH_WEIGHTS, applicable=False, comparable=False, detail=why)
+            blamed = job.blame(failure)
+            return HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
+        digests = errors.reference.rebuild(seed, perturb)
+        match = layout.weights_match(reply.get("weights", []), digests)
+        if match or not perturb:
+            break
+    trial = _trial(job, party, errors, FRESH_WEIGHTS, partial(errors.reference.draw, STANDARD_DISTRIBUTION))
+    return trial.model_copy(update={"parameters": {"perturbed": perturb}, "comparable": match})

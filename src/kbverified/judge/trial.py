@@ -1,0 +1,110 @@
+"""One trial: one launch of the candidate on inputs that nobody knew, judged.
+
+Order, and why: inputs are drawn from a secret seed and written to shared memory; the worker launches; its outputs are
+copied to private memory; the shared outputs are given up; inputs are drawn again and compared with the shared ones;
+only then is the expected output computed, from the private draw. So there is no moment at which a worker could read,
+or change, what it is judged against.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kbverified import layout
+from kbverified.correctness import combine, compare
+from kbverified.distributions import Inputs
+from kbverified.judge.exchange import Exchange
+from kbverified.judge.inputs import secret_seed
+from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
+from kbverified.judge.stage import Job
+from kbverified.judge.trial_errors import TrialErrors
+from kbverified.records import TrialResult, Verdict
+
+
+@dataclass(frozen=True)
+class Law:
+    """What the inputs of one trial are drawn by. ``draw`` maps a secret seed to inputs on the device: twice the same
+    seed has to give bitwise equal tensors, since the judge draws again to see whether a launch changed them."""
+
+    name: str
+    """Stands in the record as the trial's distribution."""
+    draw: Callable[[int], Inputs]
+    rubbish: bool = False
+    """Memory that the launch may be given holds rubbish before."""
+
+
+class NotApplicable(Exception):
+    """Raised by a law's ``draw`` where it cannot be asked of this problem: no trial, and no failure."""
+
+
+def one_trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> TrialResult:
+    """One launch under one law, judged. Raises CandidateFailure, InfrastructureFault, NotApplicable."""
+    answers, inputs = _launch(job, party, law)
+    expected = layout.leaves(errors.reference.forward(inputs))
+    if len(expected) != len(answers) or any(a.shape != b.shape for a, b in zip(answers, expected)):
+        raise InfrastructureFault(
+            f"{job.problem}: the reference's output does not have the audited shape; audit it again"
+        )
+    result = judge_outputs(law.name, [compare(a, b) for a, b in zip(answers, expected)])
+    if not result.applicable or result.failure is not None:
+        return result
+    job.lap("trials")
+    started = time.monotonic()
+    against_oracle = errors.of_trial(law.name, inputs, expected, answers)
+    # The candidate has nothing to do with it: neither with the time, nor with the memory that torch would keep.
+    job.device.release_cached()
+    if party.deadline is not None:
+        party.deadline += time.monotonic() - started
+    job.lap("oracle")
+    return result.model_copy(update={"oracle": against_oracle})
+
+
+def _launch(job: Job, party: Party, law: Law) -> tuple[list[torch.Tensor], Inputs]:
+    """The candidate's outputs in private memory, and the inputs as the judge draws them again afterwards."""
+    seed = secret_seed()
+    inputs = law.draw(seed)
+    exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
+    try:
+        exchange.offer(inputs)
+        del inputs
+        # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
+        exchange.forward(job.settings.build_timeout_s if job.builds_in_gate else None, law.rubbish)
+        job.builds_in_gate = False
+        answers = exchange.take()
+        exchange.release_outputs()
+        inputs = law.draw(seed)
+        if not exchange.inputs_unchanged(inputs):
+            raise CandidateFailure("mutates_input", f"an input was changed by the launch under {law.name}")
+        return answers, inputs
+    finally:
+        exchange.close()
+
+
+def judge_outputs(name: str, parts: list[Any]) -> TrialResult:
+    """One trial's comparison as a result: a failure only where no tolerance could mend it."""
+    worst = combine(parts)
+    failure: Verdict | None = None
+    detail = None
+    applicable = worst.reference_nonfinite == 0
+    if not applicable:
+        detail = "the reference itself is not finite on this trial"
+    elif worst.mismatched_nonfinite:
+        failure = "nonfinite"
+        detail = f"{worst.nan_count} NaN and {worst.inf_count} Inf where the reference is finite"
+    return TrialResult(
+        distribution=name,
+        applicable=applicable,
+        failure=failure,
+        detail=detail,
+        critical_tolerance=worst.critical_tolerance,
+        max_abs_error=worst.max_abs_error,
+        rms_relative_error=worst.rms_relative_error,
+        nan_count=worst.nan_count,
+        inf_count=worst.inf_count,
+        reference_rms=worst.reference_rms,
+    )

@@ -1,0 +1,30 @@
+"""Whether a scaled error is too large: against what the reference itself is off by. Torch-free, no record is made here.
+
+The limit follows the reference's own error *in the gate's precision mode*: where TF32 is declared, TF32's error is
+allowed, and where a problem cancels, so is what every float32 kernel shows there.
+"""
+
+from __future__ import annotations
+
+from kbverified.protocol import SCALED_LIMIT_FLOOR, SCALED_LIMIT_MARGIN
+from kbverified.records import OracleErrors
+
+
+def limit(dtype: str, reference_scaled_error: float | None) -> float:
+    """max(floor of the dtype, margin * the reference's own error); the floor alone where that is unknown.
+
+    Raises KeyError for a dtype without a floor.
+    """
+    return max(SCALED_LIMIT_FLOOR[dtype], SCALED_LIMIT_MARGIN * (reference_scaled_error or 0.0))
+
+
+def within(errors: OracleErrors, dtype: str) -> bool | None:
+    """Whether a trial's answer is right on the oracle's scale; None where there is no figure to say so by.
+
+    Integer and bool outputs have to be right in every element. Raises KeyError as ``limit`` does.
+    """
+    if errors.wrong_elements:
+        return False
+    if errors.scaled_error is not None:
+        return errors.scaled_error <= limit(dtype, errors.reference_scaled_error)
+    return True if errors.wrong_elements == 0 and errors.rms_error is None else None

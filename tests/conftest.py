@@ -1,0 +1,40 @@
+"""Tests run in two workers (``make test``). A file's tests share what they make, so that a file stays in one worker,
+and so do files that share something dearer still."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+# One set of bundled candidates through all stages serves both.
+TOGETHER = {"test_bundled_stages.py": "bundled", "test_evaluator.py": "bundled"}
+
+
+class ByWhatIsShared(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return TOGETHER.get(Path(file).name, file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    return ByWhatIsShared(config, log)
+
+
+@pytest.fixture(scope="session")
+def of_all_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the workers of one run share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def shared_build(of_all_workers: Path) -> Path:
+    """A build root with one set of precompiled headers: they cost more than all that is built with them. Whoever comes
+    first makes them."""
+    folder = of_all_workers / "shared-build"
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -1,0 +1,94 @@
+"""The gate's hardened trials, by candidates that no attack stands for: what is not comparable, and what ends a worker.
+
+What they catch is shown in tests/attacks, family by family.
+"""
+
+from __future__ import annotations
+
+import pytest
+from stage_places import Place
+
+from kbverified.hardened.laws import LAWS
+from kbverified.hardened.verdict import judge
+from kbverified.judge.hardened import FRESH_WEIGHTS
+from kbverified.records import GateRecord, ProblemRecord
+
+NORM = """
+import torch
+import torch.nn as nn
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+
+    def forward(self, x):
+        return self.norm(x)
+
+def get_inputs():
+    return [torch.randn(32, 64)]
+
+def get_init_inputs():
+    return []
+"""
+HONEST = NORM.split("def get_inputs")[0].replace("class Model(", "class ModelNew(")
+ONCE = HONEST.replace("import torch\n", "import torch\nmade = []\n", 1).replace(
+    "super().__init__()", "super().__init__()\n        made.append(1)\n        assert len(made) == 1"
+)
+BY_HAND = HONEST.replace("nn.LayerNorm(64)", "nn.LayerNorm(64)\n        self.norm.weight.data.fill_(1.0)")
+DIES = HONEST.replace(
+    "return self", "import os\n        if x.abs().amax() > 20:\n            os._exit(0)\n        return self"
+)
+
+
+@pytest.fixture(scope="module")
+def norms(warm_bench, tmp_path_factory) -> Place:
+    made = Place(warm_bench, tmp_path_factory.mktemp("norms"), problem_text=NORM)
+    made.make_audit()
+    return made
+
+
+def gated(place: Place, text: str, sample: int) -> GateRecord:
+    return GateRecord.model_validate(place.gate(place.item(text, sample)))
+
+
+def test_the_audit_knows_every_law_and_what_each_tells_apart(norms):
+    audit = ProblemRecord.model_validate_json(norms.audit.read_text())
+    assert [law.law for law in audit.hardened] == list(LAWS)
+    assert all(law.applicable and not law.positive and law.replay for law in audit.hardened)
+    assert min(law.replay.scaled_error for law in audit.hardened) > 0.1
+
+
+def test_an_honest_kernel_passes_and_its_weights_were_moved(norms):
+    record = gated(norms, HONEST, 0)
+    assert (record.verdict, judge(record, None).verdict) == ("pass", "pass")
+    assert [trial.law for trial in record.hardened] == [*LAWS, FRESH_WEIGHTS]
+    last = record.hardened[-1]
+    assert (last.comparable, last.parameters) == (True, {"perturbed": True})
+    assert record.hardened[0].parameters["0"].keys() == {"scale", "offset"}
+
+
+def test_who_can_be_constructed_once_only_is_not_failed_for_it(norms):
+    record = gated(norms, ONCE, 1)
+    last = record.hardened[-1]
+    assert (last.applicable, last.comparable) == (False, False) and "could not be constructed again" in last.detail
+    assert judge(record, None).verdict == "pass"
+
+
+def test_weights_that_no_seed_moves_are_compared_as_they_are(norms):
+    last = gated(norms, BY_HAND, 2).hardened[-1]
+    assert (last.comparable, last.parameters, last.failure) == (True, {"perturbed": False}, None)
+    assert last.oracle.scaled_error < 1e-5
+
+
+def test_a_worker_that_ends_under_a_law_fails_the_hardened_test_alone(norms):
+    record = gated(norms, DIES, 3)
+    assert record.verdict == "pass" and record.flags_after is not None
+    found = judge(record, None)
+    assert (found.verdict, record.hardened[-1].failure) == ("crash", "crash")
+    assert len(record.hardened) < len(LAWS)
+
+
+def test_who_fails_the_four_distributions_has_no_hardened_trial(norms):
+    record = gated(norms, HONEST.replace("self.norm(x)", "self.norm(x) + 1"), 4)
+    assert record.hardened == () and "fails the hidden test" in record.hardened_why_not

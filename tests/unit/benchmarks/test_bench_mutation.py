@@ -1,0 +1,253 @@
+"""Mutation: what counts as a token, what operators do to small sources, which are held out, shares and refusals."""
+
+import ast
+import json
+
+import pytest
+
+from benchmarks.mutation import mutants, operators, parents, running, score, screening
+from benchmarks.mutation.cpp_tokens import Cpp
+from benchmarks.mutation.score import Line
+
+KERNEL = """
+#include <cmath>
+// for (int i = 0; i < n; ++i) in a comment
+torch::Tensor f(torch::Tensor x, double eps) {
+    TORCH_CHECK(x.size(0) < 7 && x.dim() == 2, "x[0] + y[1] in a string");
+    const int64_t rows = x.size(0), columns = x.size(1);
+    const float* from = x.data_ptr<float>() + rows * columns;
+    float sum = 0.0f;
+    for (int64_t i = 0; i < columns; ++i) {
+        sum += from[i] - 2.0f;
+    }
+    if (sum < 3.0f) {
+        sum = 1.0f / (sum + eps);
+    }
+    return x;
+}
+"""
+TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(p, q, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)  # é: columns of the tree count bytes
+    at = row * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(p + at, mask=at < n, other=0.0)
+    s = tl.sum(x, axis=0)
+    tl.store(q + at, x / s, mask=at < n)
+
+def launch(p, q, n):
+    kernel[(triton.cdiv(n, 64),)](p, q, n, BLOCK=64)
+"""
+
+
+def after(name: str, source: str = KERNEL, language: str = "c++") -> list[str]:
+    """Lines that an operator changes, stripped, as they are afterwards."""
+    found = []
+    for site in operators.all_operators()[name].sites(language, source):
+        old, new = source.splitlines(), site.apply(source).splitlines()
+        found.append(" | ".join(b.strip() for a, b in zip(old, new) if a != b))
+    return found
+
+
+def test_tokens_are_where_they_say_and_leave_out_comments_directives_and_strings():
+    cpp = Cpp(KERNEL)
+    assert all(KERNEL[t.start : t.end] == t.text for t in cpp.tokens)
+    words = [t.text for t in cpp.tokens]
+    assert "comment" not in words and "include" not in words
+    assert '"x[0] + y[1] in a string"' in words
+
+
+def test_no_operator_touches_comments_strings_or_checks_of_arguments():
+    kept = [line for line in KERNEL.splitlines() if "TORCH_CHECK" in line or line.startswith(("//", "#"))]
+    total = 0
+    for op in operators.all_operators().values():
+        for site in op.sites("c++", KERNEL):
+            total += 1
+            assert all(line in site.apply(KERNEL).splitlines() for line in kept), op.name
+    assert total > 25
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("index-plus-one", ["sum += from[i + 1] - 2.0f;"]),
+        ("index-zero", ["sum += from[0] - 2.0f;"]),
+        ("stride-dropped", ["const float* from = x.data_ptr<float>() + rows ;"]),
+        ("loop-end-early", ["for (int64_t i = 0; i < (columns) - 1; ++i) {"]),
+        ("loop-end-late", ["for (int64_t i = 0; i <= columns; ++i) {"]),
+        ("loop-start-late", ["for (int64_t i = 0 + 1; i < columns; ++i) {"]),
+        ("step-deleted", [";"]),
+        ("accumulation-overwritten", ["sum = from[i] - 2.0f;"]),
+        ("operands-swapped", ["sum += 2.0f - from[i];", "sum = (sum + eps) / 1.0f;"]),
+        ("comparison-flipped", ["if (sum > 3.0f) {"]),
+        ("epsilon-zero", ["sum = 1.0f / (sum + (0 * eps));"]),
+        ("condition-always", ["if (true) {"]),
+        ("start-missing", ["float sum ;"]),
+        ("start-one", ["float sum = 1.0f;"]),
+        ("tail-loop-deleted", []),
+        ("sync-deleted", []),
+    ],
+)
+def test_a_cpp_operator_changes_what_it_says(name, lines):
+    assert after(name) == lines
+
+
+def test_a_loop_that_goes_on_where_another_stopped_is_a_tail():
+    source = "void f() { int i = 0; for (; i + 8 <= n; i += 8) { g(i); } for (; i < n; ++i) { g(i); } }"
+    (changed,) = after("tail-loop-deleted", source)
+    assert changed == "void f() { int i = 0; for (; i + 8 <= n; i += 8) { g(i); } ; }"
+
+
+def test_whole_blocks_lost_syncs_and_atomics():
+    source = "void f() { int b = (n + t - 1) / t; __syncthreads(); atomicAdd(&y[i], a * b); }"
+    assert after("blocks-rounded-down", source) == [source.replace("(n + t - 1)", "(n)")]
+    assert after("sync-deleted", source) == [source.replace("__syncthreads()", "")]
+    assert after("atomic-lost", source) == [source.replace("atomicAdd(&y[i], a * b)", "*(&y[i]) += a * b")]
+
+
+def test_a_leaving_condition_is_never_met_and_a_declared_array_keeps_its_size():
+    source = "void f() { float a[8]; if (y < 0 || y >= h) { continue; } }"
+    assert after("condition-always", source) == [source.replace("y < 0 || y >= h", "false")]
+    assert after("index-plus-one", source) == []
+    assert after("index-plus-one", "void f() { __shared__ float t[32][33]; }") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("index-plus-one", ["x = tl.load((p + at) + 1,", "tl.store((q + at) + 1,"]),
+        ("stride-dropped", ["at = row + tl.arange(0, BLOCK)"]),
+        ("bound-short", ["x = tl.load(p + at, mask=at < (n - 1), other=0.0)", "mask=at < (n - 1))"]),
+        ("operands-swapped", ["((s) / (x))"]),
+        ("other-wrong", ["other=1.0)"]),
+        ("reduced-axis", ["s = tl.sum(x, axis=1)"]),
+        ("thread-axis", ["row = tl.program_id(1)"]),
+        ("blocks-rounded-down", ["kernel[(((n - 1) // 64),)](p, q, n, BLOCK=64)"]),
+        ("store-bfloat16", ["(x / s).to(tl.bfloat16).to(tl.float32)"]),
+    ],
+)
+def test_a_triton_operator_changes_what_it_says(name, lines):
+    changed = after(name, TRITON, "triton")
+    assert len(changed) == len(lines)
+    assert all(part in line for part, line in zip(lines, changed))
+
+
+def test_every_fault_has_operators_and_three_tenths_of_the_names_are_held_out_by_their_hash():
+    every = operators.all_operators()
+    assert {op.fault for op in every.values()} == set(operators.FAULTS)
+    held = operators.held_out()
+    assert 0.3 * len(every) <= len(held) < 0.3 * len(every) + 1
+    assert all(op.finders for op in every.values())
+
+
+def test_every_mutant_of_every_parent_of_ours_is_python_and_has_an_id_of_its_own():
+    ids = set()
+    for parent in (*parents.on_cpu(), *parents.on_gpu()):
+        source = parent.path.read_text()
+        found = mutants.of_parent(parent.name, parent.problem.stem, parent.device, source)
+        assert len(found) >= 13 and parent.problem.is_file()
+        for mutant in found:
+            made = mutant.source(source)
+            ast.parse(made)
+            assert made != source
+        ids.update(m.id for m in found)
+        assert found == mutants.of_parent(parent.name, parent.problem.stem, parent.device, source)
+    assert len(ids) > 700 and len(parents.on_cpu()) >= 7
+
+
+def test_a_cpp_literal_is_written_back_whatever_is_in_it():
+    inner = 'torch::Tensor f() { auto s = "a\\n"; return x[1]; }'
+    for literal in (repr(inner), f'r"""{inner}"""'):
+        source = f"SOURCE = {literal}\nrest = 1\n"
+        (piece,) = mutants.pieces(source)
+        assert piece.text == inner
+        changed = mutants.of_parent("p", "q", "cpu", source)[0].source(source)
+        namespace = {}
+        exec(changed, namespace)
+        assert namespace["SOURCE"] != inner and namespace["rest"] == 1
+        assert 'auto s = "a\\n";' in namespace["SOURCE"]
+
+
+def test_a_choice_repeats_and_gives_every_operator_its_turn(tmp_path):
+    source = f'S = r"""{KERNEL}"""\n'
+    every = mutants.of_parent("p", "q", "cpu", source)
+    names = {m.operator for m in every}
+    chosen = mutants.choose(every, len(names))
+    assert {m.operator for m in chosen} == names and len(chosen) == len(names)
+    assert mutants.choose(reversed(every), 9) == mutants.choose(reversed(every), 9)
+    assert mutants.choose(every, 9) != mutants.choose(every, 9, seed=1)
+    mutants.write(tmp_path / "m.jsonl", chosen)
+    assert mutants.read(tmp_path / "m.jsonl") == chosen
+    with pytest.raises(ValueError, match="sha256 differs"):
+        chosen[0].source(source + "#")
+
+
+# --- the score ----------------------------------------------------------------------------------------------
+def line(id: str, hidden: str | None, **more) -> Line:
+    known = {"fault": "off by one", "operator": "loop-end-late", "held_out": False, "screened": "kept", "why": ""}
+    known.update({"standard": "pass", "parent": "p", "language": "c++", "change": "a  ->  b"}, **more)
+    return Line(id=id, hidden=hidden, **known)
+
+
+def test_wilsons_interval():
+    low, high = score.wilson(98, 100)
+    assert (round(low, 4), round(high, 4)) == (0.9300, 0.9945)  # R: binom::binom.confint(98, 100, methods="wilson")
+    assert score.wilson(0, 0) == (0.0, 1.0)
+    assert score.wilson(5, 5)[1] == 1.0
+    with pytest.raises(ValueError):
+        score.wilson(3, 2)
+
+
+def test_what_counts_as_killed():
+    lines = [
+        line("a", "pass"),
+        line("b", "wrong_value", hardened="pass"),
+        line("c", "crash", hardened="undecidable"),
+        line("d", None, screened="equivalent"),
+        line("e", None, screened="does not build"),
+        line("honest", "pass", fault=None, operator=None, screened="honest"),
+    ]
+    assert score.share(lines, "hidden") == score.Share(2, 3)
+    assert score.share(lines, "hardened") == score.Share(0, 1)
+    assert [x.id for x in score.survivors(lines, "hidden")] == ["a"]
+    assert score.failed_parents(lines) == []
+    said = score.text(lines, "t")
+    assert "2/3 = 66.7 %" in said and "16.9 %" in said and "98.0 %" in said
+    assert "## Survivors of hidden: 1" in said and "25.0 % of what builds" in said
+
+
+@pytest.mark.parametrize("verdicts", [{"hidden": "wrong_value"}, {"hidden": None}, {"hidden": "pass", "hardened": "x"}])
+def test_an_honest_kernel_that_does_not_pass_is_said_loudly(verdicts):
+    hidden = verdicts.pop("hidden")
+    lines = [line("honest", hidden, fault=None, operator=None, screened="honest", **verdicts)]
+    assert score.failed_parents(lines) == lines
+    assert "HONEST KERNELS THAT FAIL" in score.text(lines, "t")
+
+
+# --- the screening ------------------------------------------------------------------------------------------
+def test_at_most_a_tenth_is_left_out():
+    lines = {f"{n:02}": {"id": f"{n:02}", "outcome": "equal", "reason": "equal"} for n in range(20)}
+    lines["x"] = {"id": "x", "outcome": "does not build", "reason": ""}
+    screening._exclude(lines)
+    assert [n for n, x in lines.items() if x["outcome"] == "equivalent"] == ["00", "01"]
+    assert sum(x["outcome"] == "kept" for x in lines.values()) == 18
+    assert "a tenth" in lines["02"]["reason"] and lines["x"]["outcome"] == "does not build"
+
+
+def test_the_gate_does_not_run_before_the_screening(tmp_path):
+    work = running.Work(tmp_path)
+    source = f'S = r"""{KERNEL}"""\n'
+    one, two = mutants.of_parent("p", "q", "cpu", source)[:2]
+    parent = parents.Parent("p", tmp_path / "p.py", tmp_path / "q.py", "cpu")
+    kernels = [running.Kernel("p", parent, None), *(running.Kernel(m.id, parent, m) for m in (one, two))]
+    with pytest.raises(ValueError, match=r"screened\.jsonl is not there"):
+        screening.require(work, kernels)
+    work.screened.write_text(json.dumps({"id": one.id, "outcome": "equivalent", "reason": ""}) + "\n")
+    with pytest.raises(ValueError, match="1 mutants are not in it"):
+        screening.require(work, kernels)
+    with work.screened.open("a") as file:
+        file.write(json.dumps({"id": two.id, "outcome": "kept", "reason": ""}) + "\n")
+    assert [k.name for k in screening.require(work, kernels)] == ["p", two.id]

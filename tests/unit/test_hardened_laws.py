@@ -1,0 +1,146 @@
+"""Laws and weights of the hardened test: what they change, what they leave alone, and that they repeat."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from kbverified import distributions, protocol
+from kbverified.hardened.laws import LAWS, draw_law, is_label
+from kbverified.hardened.weights import perturbed_identity
+from kbverified.layout import state_digests, weights_match
+
+CPU = torch.device("cpu")
+
+
+def two_inputs():
+    return [torch.randn(8, 64), torch.randint(0, 5, (8,)), 3]
+
+
+def tensors(law, seed=7, get_inputs=two_inputs, **more):
+    return draw_law(get_inputs, law, seed, CPU, **more)[0].tensors
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_seed_gives_the_same_inputs_and_another_seed_others(law):
+    first, again, other = tensors(law), tensors(law), tensors(law, seed=8)
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], other[0])
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_floats_change_and_stay_finite_and_moderate_and_the_rest_stays_as_drawn(law):
+    plain = distributions.draw(two_inputs, "d1_original", 7, CPU).tensors
+    changed, drawn = draw_law(two_inputs, law, 7, CPU)
+    assert not torch.equal(changed.tensors[0], plain[0])
+    assert bool(changed.tensors[0].isfinite().all())
+    assert changed.tensors[0].abs().max() < 121 * plain[0].abs().max()
+    assert torch.equal(changed.tensors[1], plain[1])
+    assert list(drawn) == ["0"] and all(isinstance(value, int | float) for value in drawn["0"].values())
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_dtype_and_shape_are_those_of_the_problem(law):
+    assert tensors(law, dtype="bf16")[0].dtype == torch.bfloat16
+    shapes = ((), (1,), (0,), (3, 1), (2, 3, 4))
+    found = tensors(law, get_inputs=lambda: [torch.rand(shape) + 0.1 for shape in shapes])
+    assert tuple(tensor.shape for tensor in found) == shapes
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_labels_stay_and_rows_that_sum_to_one_still_do(law):
+    signs = torch.tensor([1.0, -1.0] * 50)
+    assert is_label(signs) and not is_label(torch.randn(100)) and not is_label(torch.arange(100.0))
+    assert torch.equal(tensors(law, get_inputs=lambda: [signs.clone()])[0], signs)
+    found = tensors(law, get_inputs=lambda: [torch.randn(16, 32).softmax(-1)])[0]
+    assert bool((found >= 0).all()) and torch.allclose(found.sum(-1), torch.ones(16), atol=1e-5)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_strides_of_the_problem_are_kept(law):
+    found = tensors(law, get_inputs=lambda: [torch.randn(5, 7).t(), torch.randn(7, 1).expand(7, 5)])
+    assert found[0].stride() == (1, 7)
+    assert found[1].shape == (7, 5)
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_positive_means_no_negative_number(law):
+    assert bool((tensors(law, positive=True)[0] >= 0).all())
+
+
+def test_each_law_breaks_what_it_says():
+    sizes = tensors("h2_row_scales")[0].pow(2).mean(1).sqrt()
+    assert sizes.max() > 3 * sizes.min()
+    x = tensors("h3_spikes", get_inputs=lambda: [torch.rand(200, 200)])[0]
+    assert 5 < x.max() and 0 < int((x > 1).sum()) < 200
+    assert bool((x[:, 0] > 1).any()) and bool((x[:, -1] > 1).any()) and float((x[:, 1:-1] > 1).float().mean()) < 0.01
+    near = tensors("h4_near_one")[0]
+    assert 0.9 < near.mean() < 1.1 and near.std() < 0.4
+    steps = tensors("h5_sorted_and_repeated", get_inputs=lambda: [torch.randn(4, 300)])[0]
+    differences = steps.diff(dim=1)
+    assert bool((differences >= 0).all() | (differences <= 0).all())
+    assert all(len(row.unique()) <= protocol.HARDENED_RAMP_STEPS[1] for row in steps)
+    wide = tensors("h6_wide_exponents", get_inputs=lambda: [torch.ones(1000) + torch.rand(1000)])[0].log2()
+    assert wide.max() - wide.min() > 10
+
+
+class Norms(torch.nn.Module):
+    def __init__(self, more: bool = False):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+        if more:  # draws nothing from the global generator, and is in no place of the other's
+            self.unused = torch.nn.Identity()
+        self.norm = torch.nn.LayerNorm(16)
+        self.batch = torch.nn.BatchNorm2d(8)
+
+
+def built(seed=3, **more):
+    torch.manual_seed(11)
+    with perturbed_identity(seed):
+        return Norms(**more)
+
+
+def test_identity_parameters_are_near_the_identity_and_not_it():
+    model = built()
+    for parameter, constant in ((model.norm.weight, 1.0), (model.norm.bias, 0.0), (model.batch.weight, 1.0)):
+        off = (parameter - constant).abs()
+        assert 0 < off.max() <= protocol.HARDENED_IDENTITY_SPREAD and off.mean() > 0.02
+
+
+def test_models_that_correspond_agree_and_others_do_not():
+    plain = state_digests(built())
+    assert weights_match(state_digests(built(more=True)), plain) is True
+    assert weights_match(state_digests(built(seed=4)), plain) is False
+
+    class ByHand(Norms):
+        def __init__(self):
+            super().__init__()
+            self.norm.weight = torch.nn.Parameter(torch.ones(16))
+            self.batch.weight.data.fill_(1.0)  # a constant that nothing here sees
+
+    torch.manual_seed(11)
+    with perturbed_identity(3):
+        other = ByHand()
+    assert torch.equal(other.norm.weight, built().norm.weight)
+    assert weights_match(state_digests(other), plain) is False
+
+
+def test_what_is_derived_from_a_constant_in_the_constructor_is_derived_from_its_new_values():
+    with perturbed_identity(3):
+        ones = torch.ones(2, 3)
+        parameter = torch.nn.Parameter(ones)
+        random = torch.nn.Parameter(torch.arange(3.0))
+    assert torch.equal(ones, parameter) and not torch.equal(parameter, torch.ones(2, 3))
+    assert torch.equal(random, torch.arange(3.0))
+
+
+def test_random_weights_are_those_of_the_seed_and_everything_is_as_before_afterwards():
+    torch.manual_seed(11)
+    plain = Norms()
+    assert torch.equal(plain.linear.weight, built().linear.weight)
+    before = torch.nn.init.ones_
+    with pytest.raises(RuntimeError), perturbed_identity(3):
+        assert torch.nn.init.ones_ is not before
+        raise RuntimeError
+    assert torch.nn.init.ones_ is before
+    assert torch.equal(torch.nn.LayerNorm(4).weight, torch.ones(4))

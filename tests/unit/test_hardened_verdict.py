@@ -1,0 +1,82 @@
+"""From hardened trials to a verdict: limits, laws that do not apply, and problems that decide nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import record_factory as rf
+
+from kbverified import protocol, verdicts
+from kbverified.hardened.verdict import judge, undecidable
+from kbverified.keys import ProblemKey
+from kbverified.records import HardenedAudit, HardenedTrial, OracleErrors
+
+KEY = ProblemKey("kb", "level1_1")
+FLOOR = protocol.SCALED_LIMIT_FLOOR["fp32"]
+
+
+def errors(scaled=1e-7, own=1e-7, wrong=None):
+    return OracleErrors(kind="fp64", scaled_error=scaled, reference_scaled_error=own, wrong_elements=wrong)
+
+
+def trial(law="h1", scaled=1e-7, own=1e-7, wrong=None, **changes):
+    usual = {"critical_tolerance": 1e-7, "oracle": errors(scaled, own, wrong)}
+    return HardenedTrial(distribution=law, **{**usual, **changes})
+
+
+def gate(*trials, **changes):
+    return rf.gate(hardened=trials, **changes)
+
+
+def test_within_the_limits_it_passes():
+    assert judge(gate(trial(), trial("h2", FLOOR), trial("h3", 7.9e-3, 1e-3)), None).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("bad", "verdict"),
+    [
+        (trial("h2", 2 * FLOOR), "wrong_value"),
+        (trial("h2", 0.1, 1e-3), "wrong_value"),
+        (trial("h2", None, None, wrong=3), "wrong_value"),
+        (trial("h2", failure="crash", detail="signal 11"), "crash"),
+        (trial("h2", failure="nonfinite", oracle=None), "nonfinite"),
+    ],
+)
+def test_beyond_a_limit_it_fails_and_the_law_is_named(bad, verdict):
+    found = judge(gate(trial(), bad), None)
+    assert (found.verdict, found.failed, found.why_null) == (verdict, ("h2",), None)
+    assert found.detail and found.detail.startswith("h2: ")
+
+
+def test_what_does_not_apply_or_cannot_be_compared_says_nothing():
+    beside = trial("h2", 1.0, applicable=False), trial("h7", 1.0, comparable=False)
+    assert judge(gate(trial(), *beside), None).verdict == "pass"
+    found = judge(gate(*beside), None)
+    assert found.verdict is None and found.why_null and "no hardened law applies" in found.why_null
+
+
+def test_no_trials_are_no_verdict():
+    assert "no hardened trials" in str(judge(gate(), None).why_null)
+    assert judge(gate(hardened_why_not="it fails"), None).why_null == "it fails"
+
+
+def audited(*scaled):
+    laws = [HardenedAudit(law=f"h{i}", applicable=True, replay=errors(s)) for i, s in enumerate(scaled)]
+    return rf.problem(KEY, hardened=tuple(laws))
+
+
+def test_undecidable_is_where_other_inputs_outputs_pass_everywhere():
+    assert undecidable(audited(FLOOR, FLOOR / 2), "fp32") is True
+    assert undecidable(audited(FLOOR, 2 * FLOOR), "fp32") is False
+    assert undecidable(audited(FLOOR, 2 * FLOOR), "bf16") is True
+    assert undecidable(rf.problem(KEY, hardened=()), "fp32") is None
+    found = judge(gate(trial()), audited(FLOOR))
+    assert found.verdict is None and "undecidable" in str(found.why_null)
+
+
+def test_who_fails_the_hidden_test_fails_the_hardened_one_for_the_same_reason():
+    tolerances = dict.fromkeys(protocol.DISTRIBUTIONS, 1e-6) | {"d3_scale_0.01": 1.0}
+    record = rf.gate(tolerances, hardened=(trial(),))
+    found = verdicts.judge(rf.compiled(), record, tuple(protocol.DISTRIBUTIONS), 1e-3, Path("gate.json"))
+    assert found["hardened"] == found["hidden"] and found["hidden"].verdict == "wrong_value"
