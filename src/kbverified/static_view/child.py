@@ -1,7 +1,7 @@
 """The process in which hostile text is parsed: reads sources from its input, writes one line per description.
 
-A request is a line ``[candidate bytes, problem bytes]`` followed by those bytes; the answer is a View as JSON. Limits on
-CPU seconds and memory hold per source. Python parsers have crashed and hung on odd text, so whoever asks expects this
+A request is a line ``[candidate bytes, problem bytes]`` followed by those bytes; the answer is a View as JSON. The
+limit on CPU seconds holds per source. Python parsers have crashed and hung on odd text, so whoever asks expects this
 process to die, and starts another.
 """
 
@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from kbverified.static_view.describe import Problem, View, describe, problem_of
 
-CPU_LIMIT_S = 10
+CPU_LIMIT_S = 5
 """CPU seconds per source: real candidates take a few milliseconds."""
 MEMORY_LIMIT_BYTES = 2 << 30
 _PARSE_FAILURES = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError)
@@ -36,26 +36,26 @@ def answer(candidate: bytes, problem: bytes) -> View:
         return View(None, f"cannot be described: {type(error).__name__}")
 
 
-def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more."""
+def serve(requests: BinaryIO, answers: BinaryIO, cpu_limit_s: int) -> None:
+    """Answer requests until there are no more; one that takes longer ends the process."""
     while line := requests.readline():
         sizes = json.loads(line)
         candidate, problem = (requests.read(size) for size in sizes)
         used = resource.getrusage(resource.RUSAGE_SELF)
-        soft = int(used.ru_utime + used.ru_stime) + 1 + CPU_LIMIT_S
+        soft = int(used.ru_utime + used.ru_stime) + 1 + cpu_limit_s
         resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
         view = answer(candidate, problem)
         answers.write(json.dumps(view.as_dict()).encode() + b"\n")
         answers.flush()
 
 
-def main() -> None:
+def main(cpu_limit_s: int = CPU_LIMIT_S) -> None:
     """Set the limits and serve standard input."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_BYTES, MEMORY_LIMIT_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter("ignore")
     gc.set_threshold(100_000)  # syntax trees are large and short-lived
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    serve(sys.stdin.buffer, sys.stdout.buffer, cpu_limit_s)
 
 
 if __name__ == "__main__":

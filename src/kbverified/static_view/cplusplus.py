@@ -23,6 +23,10 @@ _LIBRARY = re.compile(
     r"|\bcub::(Device)\w+|\b(mkl|cblas|dnnl|onednn)_\w+\s*\(|\bdnnl::"
 )
 _NO_WORK = re.compile(r"\b(?:cublas|cudnn|cusparse|cusolver|cufft)(?:Lt)?(?:Create|Destroy|Set|Get)\w*\s*\(")
+_LIBRARY_OPERATORS = (
+    ("matmul", re.compile(r"\bcublas\w*(?:[Gg]em[mv]|Matmul)\w*\s*\(|\bcblas_\wgem[mv]\s*\(")),
+    ("conv", re.compile(r"\bcudnnConvolution\w*Forward\w*\s*\(")),
+)
 _LOOP = re.compile(
     r"\b(?:for|while)\s*\(|\b(?:at::)?parallel_for\s*\(|\bstd::(?:transform|accumulate|for_each|reduce)\b"
 )
@@ -136,6 +140,7 @@ def _body(text: str, is_kernel: bool, on_device: bool, line: int) -> Body:
         return Body(is_kernel, line, frozenset(_IDENTIFIER.findall(text)), frozenset(), uses_cutlass, False)
     operators = {canonical(name) for name in _OPERATOR.findall(text) if is_torch_operator(name)}
     operators |= {canonical(name) for name in _METHOD.findall(text) if is_tensor_method(name)}
+    operators |= {name for name, pattern in _LIBRARY_OPERATORS if pattern.search(text)}
     worked = _NO_WORK.sub(" ", text)
     libraries = {next(g for g in (*m.groups(), "dnnl") if g) for m in _LIBRARY.finditer(worked)}
     libraries = {"cub" if name == "Device" else name for name in libraries}

@@ -35,16 +35,16 @@ class Operators:
         for info in reach.classes.values():
             if "forward" not in info.methods:
                 for base in info.node.bases:
-                    name = operators.module_of_dotted(self.program.dotted(base) or "")
-                    if name is not None:
-                        found.setdefault(name, info.node.lineno)
+                    inherited = operators.module_of_dotted(self.program.dotted(base) or "")
+                    if inherited is not None:
+                        found.setdefault(inherited, info.node.lineno)
         return found
 
     def below(self, node: ast.AST, reach: Reach) -> Iterator[tuple[str, int]]:
         """Operators below one node, without following calls."""
         function = node if isinstance(node, FUNCTIONS) else self.program.owner(node)
         tensors = self._tensor_names(function) if function is not None else set()
-        for part in reach._parts(node):
+        for part in reach.parts(node):
             yield from ((name, part.lineno) for name in self._operator(part, tensors))  # type: ignore[attr-defined]
 
     def _operator(self, part: ast.AST, tensors: set[str]) -> Iterator[str]:
@@ -98,9 +98,10 @@ class Operators:
         """Operators of the torch modules in ``self.name``, where more is done with it than reading its parameters."""
         if not isinstance(part.value, ast.Name) or part.value.id != "self" or not isinstance(part.ctx, ast.Load):
             return
-        above, below = self.program.parents.get(part), part
+        below: ast.AST = part
+        above = self.program.parents.get(part)
         while isinstance(above, ast.Subscript) and above.value is below:
-            above, below = self.program.parents.get(above), above
+            below, above = above, self.program.parents.get(above)
         if isinstance(above, ast.Attribute) and above.attr not in ("forward", "__call__"):
             return
         info = self.program.enclosing_class(part)
@@ -168,7 +169,7 @@ class Operators:
             elif isinstance(node, ast.Subscript):
                 node = node.value
             elif isinstance(node, ast.Attribute):
-                if node.attr in _NO_TENSOR or isinstance(node.value, ast.Name) and node.value.id == "self":
+                if node.attr in _NO_TENSOR or (isinstance(node.value, ast.Name) and node.value.id == "self"):
                     return False
                 node = node.value
             elif isinstance(node, ast.Call):

@@ -23,10 +23,14 @@ _LIBRARY_PACKAGES = (
     "xformers",
     "apex",
     "transformer_engine",
-    "cupy",
     "flashinfer",
     "deep_gemm",
     "bitsandbytes",
+    "cutlass.op",
+    "cupy.linalg",
+    "cupy.cublas",
+    "cupy.cudnn",
+    "cupy.matmul",
 )
 
 
@@ -197,7 +201,7 @@ def _falls_back(program: Program, reached: _Reached, finder: Operators) -> bool:
             caught = [line for body in passing for line in body]
             if _part(reached, finder, caught).operators or reached.python_operators:
                 return True
-        elif _builds(program, reached, node) and reached.python_operators:
+        elif reached.has_kernel_call and reached.python_operators and _builds(program, reached, node):
             return True
     return False
 

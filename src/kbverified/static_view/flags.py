@@ -24,8 +24,8 @@ _BY_PATH = (
     ("network", r"(socket|urllib|requests|http|ssl|ftplib)(\.|$)"),
     ("signals", r"signal(\.|$)|os\.kill"),
     ("environment", r"os\.(environ|getenv|putenv)"),
-    ("files", r"(shutil|tempfile|pickle|io|mmap|glob)\.|os\.(open|read|write|remove|unlink|rename|replace|mkdir|makedirs"
-              r"|listdir|scandir|link|symlink|chmod|dup\w*|pipe|memfd_create)$|torch\.(save|load|from_file)$"
+    ("files", r"(shutil|tempfile|pickle|io|mmap|glob)\.|os\.(open|read|write|remove|unlink|rename|replace"
+              r"|mkdir|makedirs|listdir|scandir|link|symlink|chmod|dup\w*|pipe|memfd_create)$|torch\.(save|load|from_file)$"
               r"|numpy\.(load|save|memmap|fromfile)|pathlib\."),
     ("os", r"os\.(?!path\b)\w+"),
     ("threads", r"(threading|multiprocessing|concurrent|asyncio|_thread)(\.|$)|torch\.multiprocessing"),
@@ -35,7 +35,8 @@ _BY_PATH = (
                       r"|set_flush_denormal|set_num_threads)$"),
     ("CUDA graphs", r"torch\.cuda\.(CUDAGraph|graph|make_graphed_callables)"),
     ("streams", r"torch\.cuda\.(Stream|stream|ExternalStream|set_stream)$"),
-    ("random state", r"torch\.(manual_seed|seed|set_rng_state|random\.\w+)$|torch\.cuda\.(manual_seed\w*|set_rng_state)$"),
+    ("random state", r"torch\.(manual_seed|seed|set_rng_state|random\.\w+)$"
+                     r"|torch\.cuda\.(manual_seed\w*|set_rng_state)$"),
     ("narrow cast", r"torch\.(half|float16|bfloat16|float8\w*|HalfTensor|autocast|amp\.\w+|cuda\.amp\.\w+)"
                     r"|triton\.language\.(float16|bfloat16|float8\w*)$"),
     ("torch.compile", r"torch\.(compile|jit\.\w+)$"),
@@ -59,8 +60,10 @@ _BY_NAME = {
     "open": "files",
 }
 _IN_CPP = (
-    ("narrow cast", re.compile(r"\b(__half2?|half2?|__nv_bfloat162?|nv_bfloat16|__float2half\w*|__nv_fp8\w*|kHalf|kBFloat16)\b")),
-    ("TF32", re.compile(r"precision::tf32|CUBLAS_COMPUTE_32F_FAST|CUBLAS_TF32|cvt\.rna\.tf32|wgmma|mma\.sync[^\"]*tf32")),
+    ("narrow cast",
+     re.compile(r"\b(?:__half2?|(?:__)?nv_bfloat162?|__float2half\w*|__nv_fp8\w*|kHalf|kBFloat16|const half2?)\b"
+                r"|<\s*half2?\s*[>,*]|\bhalf2?\s+\w+\s*[=;,\[]")),
+    ("TF32", re.compile(r"precision::tf32|CUBLAS_COMPUTE_32F_FAST|CUBLAS_TF32|cvt\.rna\.tf32|mma\.sync\S*tf32")),
     ("streams", re.compile(r"cudaStreamCreate")),
     ("CUDA graphs", re.compile(r"cudaGraph\w+|cudaStreamBeginCapture")),
     ("static in C++", re.compile(r"^\s+static\s+(?!inline|constexpr|const |__)[^(){};]*[;=]", re.M)),

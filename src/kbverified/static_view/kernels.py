@@ -44,7 +44,6 @@ _BUILDERS = (
     "ctypes.cdll.LoadLibrary",
     "cffi.FFI",
 )
-_CALLED_DIRECTLY = ("cupy.RawKernel", "cupy.ElementwiseKernel", "cuda._compile_kernel", "cffi.FFI")
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Extension:
     functions: frozenset[str]
     """Names in ``functions=``: exported under their own names."""
     called_directly: bool
-    """The object itself is the kernel."""
+    """Nothing in its text says what Python sees of it: whoever reaches it reaches all of it."""
 
     @property
     def language(self) -> str:
@@ -116,7 +115,7 @@ def _extension(program: Program, node: ast.Call, path: str) -> Extension:
             and cplusplus.LOOKS_LIKE_CPP.search(other.value)
         ]
     source = cplusplus.read(" ".join(dict.fromkeys(texts))[:TEXT_LIMIT_CHARACTERS])
-    return Extension(node, source, names, path.endswith(_CALLED_DIRECTLY))
+    return Extension(node, source, names, "cpp_extension" not in path)
 
 
 def strings(program: Program, node: ast.expr) -> list[str]:

@@ -10,7 +10,9 @@ _SAME = {
     "mv": "matmul",
     "dot": "matmul",
     "baddbmm": "matmul",
-    "addmm": "linear",
+    "addmm": "matmul",
+    "linear": "matmul",
+    "bilinear": "matmul",
     "clip": "clamp",
     "clampmin": "clamp",
     "clampmax": "clamp",
@@ -53,8 +55,9 @@ _NO_COMPUTE = frozenset(
     iscuda finfo iinfo generator save load stream event synchronize currentdevice getdeviceproperties devicecount
     isavailable setdefaultdtype setdefaultdevice usedeterministicalgorithms isgradenabled size parameter buffer
     sequential modulelist moduledict parameterlist parameterdict module script trace check optional nullopt slice
-    asstrided viewasreal pin lerpscalar getnumthreads setnumthreads getcurrentcudastream dataptr setfloat32matmulprecision
-    randperm library customop registerfake index ignore flattenparameters functional hasnan
+    asstrided viewasreal pin lerpscalar getnumthreads setnumthreads getcurrentcudastream dataptr
+    setfloat32matmulprecision library customop makesubclass registerfake index ignore flattenparameters functional
+    hasnan
     """.split()
 )
 
@@ -72,8 +75,8 @@ _METHODS = frozenset(
 _AMBIGUOUS = frozenset("add sort where gather scatter indexselect repeat all any unique eq ne lt gt le ge".split())
 
 _TORCH_SPACES = re.compile(
-    r"torch\.(?:nn\.functional\.|special\.|linalg\.|fft\.|_C\._nn\.|sparse\.|ops\.aten\.|Tensor\.|nn\.modules\.\w+\.|nn\.)?"
-    r"([A-Za-z_]\w*)(?:\.default|\.out)?"
+    r"torch\.(?:nn\.functional\.|special\.|linalg\.|fft\.|_C\._nn\.|sparse\.|ops\.aten\.|Tensor\.)?"
+    r"(?:nn\.modules\.\w+\.|nn\.)?([A-Za-z_]\w*)(?:\.default|\.out)?"
 )
 
 

@@ -83,7 +83,7 @@ class Reach:
             return
         self.run_nodes[node] = None
         function = node if isinstance(node, FUNCTIONS) else self.program.owner(node)
-        for part in self._parts(node):
+        for part in self.parts(node):
             self._read(part, function, node)
             if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
                 info = self.program.classes.get(part.func.id)
@@ -91,7 +91,7 @@ class Reach:
                     for name in ("__init__", "__new__", "__post_init__"):
                         self._member(info, name)
 
-    def _parts(self, node: ast.AST) -> Iterable[ast.AST]:
+    def parts(self, node: ast.AST) -> Iterable[ast.AST]:
         """The nodes below one, without those of a kernel's own body."""
         waiting = [node]
         while waiting:
@@ -184,7 +184,7 @@ class Reach:
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
         }
         methods = {id(c.func): c.func for c in in_order(node) if isinstance(c, ast.Call)}
-        for part in self._parts(node):
+        for part in self.parts(node):
             if isinstance(part, ast.Name) and id(part) in factories and part.id in self.program.functions:
                 for function in self.program.functions[part.id]:
                     self._returns(function)

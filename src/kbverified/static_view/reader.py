@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from kbverified.protocol import CANDIDATE_SIZE_LIMIT_BYTES
 from kbverified.static_view import child
@@ -17,13 +18,16 @@ from kbverified.static_view.describe import View
 # Far above the child's own limit on CPU seconds: a machine that stalls says nothing about a source.
 WALL_LIMIT_S = 300.0
 
-_START = "import sys; sys.path.append(sys.argv[1]); from kbverified.static_view.child import main; main()"
+_START = (
+    "import sys; sys.path.append(sys.argv[1]); from kbverified.static_view.child import main; main(int(sys.argv[2]))"
+)
 
 
 class Reader:
     """Describes sources, one after another; a context manager. The process starts with the first source."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_limit_s: int = child.CPU_LIMIT_S) -> None:
+        self._cpu_limit_s = cpu_limit_s
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Reader:
@@ -51,19 +55,29 @@ class Reader:
             return View(None, f"not described: larger than {CANDIDATE_SIZE_LIMIT_BYTES} bytes")
         if self._child is None:
             package_root = Path(child.__file__).parents[2]
-            command = [sys.executable, "-I", "-S", "-W", "ignore", "-c", _START, str(package_root)]
+            command = [
+                sys.executable,
+                "-I",
+                "-S",
+                "-W",
+                "ignore",
+                "-c",
+                _START,
+                str(package_root),
+                str(self._cpu_limit_s),
+            ]
             self._child = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
         line = self._ask(self._child, source, problem)
         if line.endswith(b"\n"):
-            fields = json.loads(line)
-            return View(**{name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()})
+            fields: dict[str, Any] = json.loads(line)
+            return View(**{name: _frozen(value) for name, value in fields.items()})
         ended = self._child.wait()
         self.close()
         if ended == -signal.SIGKILL:
             raise OSError("the process that describes sources was killed; is the machine out of memory?")
-        limits = f"{child.CPU_LIMIT_S} s and {child.MEMORY_LIMIT_BYTES >> 30} GiB"
+        limits = f"{self._cpu_limit_s} s and {child.MEMORY_LIMIT_BYTES >> 30} GiB"
         return View(None, f"cannot be described within {limits}")
 
     def _ask(self, process: subprocess.Popen[bytes], source: bytes, problem: bytes) -> bytes:
@@ -77,3 +91,7 @@ class Reader:
             self.close()
             raise subprocess.TimeoutExpired("static view", WALL_LIMIT_S)
         return process.stdout.readline()
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
