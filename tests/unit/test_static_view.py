@@ -122,6 +122,23 @@ CASES = {
         "Python/torch",
         ("decoy kernel",),
     ),
+    "decoy, never built": (
+        model("return torch.relu(x)", CUDA.partition("ext = ")[0]),
+        "torch only",
+        "Python/torch",
+        ("decoy kernel",),
+    ),
+    "fallback in a method": (
+        model(
+            "return self.e.run(x) if self.e else torch.relu(x)",
+            LAZY,
+            "self.e = None\ntry:\n    self.e = self.make()\nexcept Exception as error:\n    print(error)",
+        )
+        + "\n    def make(self):\n        return load_inline('f', '', SOURCE, functions=['run'])\n",
+        "mixed",
+        "CUDA C++, Python/torch",
+        ("try/except fallback",),
+    ),
     "fallback": (model(FALLBACK, CUDA), "mixed", "CUDA C++, Python/torch", ("try/except fallback",)),
     "fallback, passed": (model(PASSED, CUDA), "mixed", "CUDA C++, Python/torch", ("try/except fallback",)),
     "fallback at import": (

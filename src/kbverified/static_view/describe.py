@@ -6,10 +6,10 @@ import ast
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kbverified.static_view import flags, renamed
+from kbverified.static_view import cplusplus, flags, renamed
 from kbverified.static_view.cplusplus import Body
 from kbverified.static_view.delegation import Operators
-from kbverified.static_view.kernels import Extension, PythonKernel, extensions, python_kernels
+from kbverified.static_view.kernels import TEXT_LIMIT_CHARACTERS, Extension, PythonKernel, extensions, python_kernels
 from kbverified.static_view.program import FUNCTIONS, Program
 from kbverified.static_view.reach import Reach
 
@@ -166,12 +166,25 @@ def _labels(program: Program, reached: _Reached, finder: Operators, problem: Pro
         if renamed.fingerprint(program, "ModelNew") == problem.fingerprint:
             labels.append("renamed reference")
     reach = reached.reach
-    defines = bool(reach.all_kernels) or any(e.source.kernels for e in reach.all_extensions.values())
+    built = any(e.source.kernels for e in reach.all_extensions.values())
+    defines = bool(reach.all_kernels) or built or _has_kernel_text(program)
     if defines and not reached.has_custom:
         labels.append("decoy kernel")
     if _falls_back(program, reached, finder):
         labels.append("try/except fallback")
     return labels
+
+
+def _has_kernel_text(program: Program) -> bool:
+    """Whether a text of the module, docstrings left out, defines a CUDA kernel; nothing known may ever build it."""
+    return any(
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and not isinstance(program.parents.get(node), ast.Expr)
+        and any(body.is_kernel for body in cplusplus.read(node.value[:TEXT_LIMIT_CHARACTERS]).functions.values())
+        for node in program.parents
+        if not isinstance(node, ast.Constant) or "__global__" in str(node.value)
+    )
 
 
 # --- fallbacks and branches ---------------------------------------------------------------------------------
@@ -218,8 +231,11 @@ def _builds(program: Program, reached: _Reached, node: ast.Try) -> bool:
     ]
     if any(name.split(".")[0] in ("triton", "cupy", "numba", "cutlass", "tilelang") for name in names):
         return True
-    called = {p.func.id for p in below if isinstance(p, ast.Call) and isinstance(p.func, ast.Name)}
-    makers = [f for name in called for f in program.functions.get(name, ())]
+    called = [p.func for p in below if isinstance(p, ast.Call)]
+    makers = [f for c in called if isinstance(c, ast.Name) for f in program.functions.get(c.id, ())]
+    info = program.enclosing_class(node)
+    if info is not None:
+        makers += [f for c in called if isinstance(c, ast.Attribute) for f in info.methods.get(c.attr, ())]
     return any(part in whole.all_extensions for maker in makers for part in ast.walk(maker))
 
 
