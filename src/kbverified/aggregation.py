@@ -29,6 +29,8 @@ from kbverified.keys import EVERY_STAGE, TIME_STAGES, Baseline, CandidateKey, Pr
 from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord
 from kbverified.roofline.columns import roofline_columns, withhold
 from kbverified.scaled_columns import oracle_columns
+from kbverified.static_view.columns import static_columns
+from kbverified.static_view.reader import Reader
 
 __all__ = [
     "AggregationSettings",
@@ -75,11 +77,12 @@ def candidate_row(root: Path, key: CandidateKey, settings: AggregationSettings) 
         environments = Environments()
         environments.add(found)
         environments.check()
-    return row_of(found, settings)
+    with Reader() as reader:
+        return row_of(found, settings, reader)
 
 
-def row_of(found: CandidateRecords, settings: AggregationSettings) -> dict[str, Any]:
-    """The row of records that are already read. Raises RecordError as candidate_row does."""
+def row_of(found: CandidateRecords, settings: AggregationSettings, reader: Reader) -> dict[str, Any]:
+    """The row of records that are already read. Raises RecordError as candidate_row does, and as Reader.describe."""
     key = found.key
     row: dict[str, Any] = {
         "generator": key.generator,
@@ -94,6 +97,10 @@ def row_of(found: CandidateRecords, settings: AggregationSettings) -> dict[str, 
         columns, why = part(found, settings)
         row |= columns
         reasons |= why
+    problem_sha256 = found.problem.provenance.problem_sha256 if found.problem is not None else None
+    columns, why = static_columns(found.root, key, row["candidate_sha256"], problem_sha256, reader)
+    row |= columns
+    reasons |= why
     return kernel_table.complete(row, reasons)
 
 
@@ -300,12 +307,13 @@ def aggregate_generator(
     problems: dict[ProblemKey, ProblemRecord | None] = {}
     environments = Environments()
     rows: list[Mapping[str, Any]] = []
-    for key in ordered:
-        if key.problem_key not in problems:
-            problems[key.problem_key] = read_problem(root, key.problem_key)
-        found = read_candidate(root, key, problems[key.problem_key], settings.baselines)
-        environments.add(found)
-        rows.append(row_of(found, settings))
+    with Reader() as reader:
+        for key in ordered:
+            if key.problem_key not in problems:
+                problems[key.problem_key] = read_problem(root, key.problem_key)
+            found = read_candidate(root, key, problems[key.problem_key], settings.baselines)
+            environments.add(found)
+            rows.append(row_of(found, settings, reader))
     if not settings.allow_mixed:
         environments.check()
     return kernel_table.frame(rows)

@@ -143,6 +143,8 @@ GROUPS: dict[str, Columns] = {
     "ceilings": CEILINGS,
     **{f"roofline_{column_name(stage)}": _roofline(stage) for stage in TIME_STAGES},
     "memory": _memory(),
+    "static": {"static_kind": TEXT, "static_language": TEXT},
+    "static_operators": {"static_delegated_share": NUMBER},
     "flags": {"flags_changed": TRUTH, "precision_flags_changed": TRUTH},
     "environment": {
         "device_kind": TEXT,
@@ -176,6 +178,9 @@ REMARKS: Columns = {
     "flags_changed_in": TEXT,
     "implausible_in": TEXT,
     "below_floor_in": TEXT,
+    "static_labels": TEXT,
+    "static_delegated": TEXT,
+    "static_flags": TEXT,
 }
 """Columns in which null means: nothing to remark."""
 

@@ -45,6 +45,7 @@ def test_a_good_candidate_has_a_full_row(tmp_path):
     assert (row["device_kind"], row["device_uuid"], row["gate_mode"]) == ("cuda", "GPU-1", "ieee")
     assert row["protocol_digest_memory"] == protocol.digest("memory")
     missing = {name: why for name, why in row.items() if name.startswith("why_null") and why}
+    assert {missing.pop("why_null_static"), missing.pop("why_null_static_operators")} == {f"no generations/{KEY}.py"}
     assert set(missing.values()) == {
         "time-ieee not asked for: baselines does not name it",
         "time-compile not asked for: baselines does not name it",

@@ -125,6 +125,22 @@ def test_non_discriminating_problems_count_and_are_listed(board):
     assert entry(board, 1, "matched", "hidden").n_solved_non_discriminating == 1
 
 
+def test_kinds_of_sources_are_counted_over_verified_candidates(tmp_path):
+    frame, audits = make(tmp_path, CANDIDATES)
+    rows = kernel_table.rows(frame)
+    for row in rows:
+        if row["problem"] != "level2_1":
+            row["static_kind"] = "custom kernel" if row["verdict_hidden"] == "pass" else "torch only"
+            row["static_labels"] = "decoy kernel, try/except fallback" if row["problem"] == "level2_23" else None
+    board = leaderboard.build({"gen": kernel_table.frame(rows)}, audits, SETTINGS)
+    (summary,) = board.generators
+    assert summary.static_kinds == {"custom kernel": 4, "not described": 1}
+    assert summary.static_labels == {"decoy kernel": 1, "try/except fallback": 1}
+    text = render.markdown_text(board)
+    assert "| custom kernel | 4 |\n| mixed | 0 |\n| not described | 1 |\n| (renamed reference) | 0 |" in text
+    assert Leaderboard.model_validate_json(render.json_text(board)) == board
+
+
 def test_intervals_contain_the_value_and_few_problems_have_no_mean_interval(board):
     for e in board.entries:
         for estimate in (e.correctness, *e.fast_p.values()):

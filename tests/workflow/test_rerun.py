@@ -98,7 +98,7 @@ def test_editing_a_module_reruns_the_stages_that_import_it(finished: Tree) -> No
     assert finished.planned() == {"time": 6, "aggregate": 2, "leaderboard": 1}
 
 
-@pytest.mark.parametrize("module", ["metrics.py", "aggregation.py"])
+@pytest.mark.parametrize("module", ["metrics.py", "aggregation.py", "static_view/flags.py"])
 def test_editing_what_interprets_records_reruns_aggregation_only(finished: Tree, module: str) -> None:
     path = finished.path / "src/kbverified" / module
     path.write_text(path.read_text() + "\n_UNUSED = 1\n")

@@ -168,6 +168,18 @@ def summary_of(name: str, dtype: str | None, rows: Sequence[Row], settings: Aggr
         ),
         n_unstable=_timed_as(rows, "unstable"),
         n_implausible=sum(row["implausible_in"] is not None for row in rows),
+        static_kinds=_static_kinds(rows),
+        static_labels=_static_labels(rows),
         to_review=tuple(line for row in rows if (line := to_review(row, settings.review_above))),
         unexpected=tuple(unexpected),
     )
+
+
+def _static_kinds(rows: Sequence[Row]) -> dict[str, int]:
+    found = Counter(row["static_kind"] or "not described" for row in rows if row["verdict_hidden"] == "pass")
+    return dict(sorted(found.items()))
+
+
+def _static_labels(rows: Sequence[Row]) -> dict[str, int]:
+    labels = [row["static_labels"] for row in rows if row["verdict_hidden"] == "pass" and row["static_labels"]]
+    return dict(sorted(Counter(label for several in labels for label in several.split(", ")).items()))

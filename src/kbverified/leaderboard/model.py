@@ -105,6 +105,10 @@ class GeneratorSummary(Record):
     """Candidates with a timing record that gives no time: throttled, or too different from round to round."""
     n_implausible: int
     """Candidates with a time below what moving the problem's inputs and outputs takes."""
+    static_kinds: dict[str, int] = Field(default_factory=dict)
+    """Candidates that pass the hidden test, by what their source looks like (static-view.md); no verdict."""
+    static_labels: dict[str, int] = Field(default_factory=dict)
+    """Of the same, those whose source looks like a renamed reference, a decoy or a fallback; one may be several."""
     to_review: tuple[str, ...] = ()
     """Verified candidates with a speedup above the settings' review_above or below a floor of the roofline."""
     unexpected: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ from rich.text import Text
 from kbverified import records
 from kbverified.leaderboard.model import Entry, Estimate, Leaderboard
 from kbverified.metrics import OPTIONAL_ARMS, Arm
+from kbverified.static_view.describe import KINDS, LABELS
 from kbverified.verdicts import Test
 
 FILE_NAMES = {"json": "leaderboard.json", "csv": "leaderboard.csv", "md": "leaderboard.md"}
@@ -193,6 +194,7 @@ def markdown_text(leaderboard: Leaderboard) -> str:
     weak = [f"{dtype}: {', '.join(names)}" for dtype, names in leaderboard.non_discriminating.items() if names]
     lines += _section("Non-discriminating problems (another input's output passes; they count above)", weak)
     lines += ["## Verdicts", "", *_verdict_table(leaderboard), ""]
+    lines += [_STATIC_TITLE, "", *_static_table(leaderboard), ""]
     for summary in leaderboard.generators:
         lines += _section(f"{summary.generator}: not judged", [f"{why}: {n}" for why, n in summary.not_judged.items()])
         lines += _section(f"{summary.generator}: to review (unusually fast)", list(summary.to_review))
@@ -251,6 +253,18 @@ def _verdict_table(leaderboard: Leaderboard) -> list[str]:
         for label, field in remarks.items()
     ]
     return _table(header, rows)
+
+
+_STATIC_TITLE = "## What the sources of verified candidates look like (static view: no verdict)"
+
+
+def _static_table(leaderboard: Leaderboard) -> list[str]:
+    """Kinds, each candidate in one; then labels, in which a candidate may be several times or never."""
+    summaries = leaderboard.generators
+    kinds = [*KINDS, *(["not described"] if any("not described" in s.static_kinds for s in summaries) else [])]
+    rows = [[kind, *(str(s.static_kinds.get(kind, 0)) for s in summaries)] for kind in kinds]
+    rows += [[f"({label})", *(str(s.static_labels.get(label, 0)) for s in summaries)] for label in LABELS]
+    return _table(["kind", *(s.generator for s in summaries)], rows)
 
 
 # --- terminal -----------------------------------------------------------------------------------------------
