@@ -97,6 +97,8 @@ HARDENED_SPIKE_SIZE = (100.0, 200.0)
 HARDENED_NEAR_ONE = (0.1, 0.3)
 HARDENED_RAMP_STEPS = (5, 40)
 HARDENED_WIDE_EXPONENTS = (-10, 5)
+# More zeros than this share of a draw are on purpose, and stay.
+HARDENED_ZEROS_SHARE = 0.01
 # A float tensor of at most so many different whole numbers is labels.
 HARDENED_LABEL_VALUES = 16
 # Identity parameters lie so far around the identity (hardened/weights.py).
@@ -279,6 +281,7 @@ _HARDENED = (
     "HARDENED_RAMP_STEPS",
     "HARDENED_WIDE_EXPONENTS",
     "HARDENED_LABEL_VALUES",
+    "HARDENED_ZEROS_SHARE",
     "HARDENED_IDENTITY_SPREAD",
     "HARDENED_REFERENCE_ERROR_MAX",
     "HARDENED_ORACLE_FLOPS_MAX",

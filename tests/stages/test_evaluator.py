@@ -61,7 +61,7 @@ def comparable(value, key=""):
         return None
     if key == "parameters":  # what a law drew, in secret
         return sorted(value)
-    if key in ("outputs_verified", "k", "batches", "outcome"):  # how much was checked depends on the time
+    if key in ("outputs_verified", "k", "baseline_k", "batches", "outcome"):  # how much was checked depends on the time
         return "some"
     if key == "rounds" and isinstance(value, list):  # their number depends on the time
         return comparable(value[0])

@@ -68,6 +68,19 @@ def test_positive_means_no_negative_number(law):
     assert bool((tensors(law, positive=True)[0] >= 0).all())
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_triangles_and_symmetry_stay(law):
+    triangle = tensors(law, get_inputs=lambda: [torch.rand(40, 40).triu()])[0]
+    assert torch.equal(triangle, triangle.triu()) and bool((triangle.triu() != 0).any())
+
+    def symmetric():
+        a = torch.rand(40, 40)
+        return [a + a.t()]
+
+    found = tensors(law, get_inputs=symmetric)[0]
+    assert torch.equal(found, found.t())
+
+
 def test_each_law_breaks_what_it_says():
     sizes = tensors("h2_row_scales")[0].pow(2).mean(1).sqrt()
     assert sizes.max() > 3 * sizes.min()

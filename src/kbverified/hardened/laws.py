@@ -30,6 +30,7 @@ from kbverified.protocol import (
     HARDENED_SPIKE_SIZE_MAX,
     HARDENED_SPIKES,
     HARDENED_WIDE_EXPONENTS,
+    HARDENED_ZEROS_SHARE,
     STANDARD_DISTRIBUTION,
 )
 
@@ -150,7 +151,12 @@ def draw_law(
             continue
         sums_to_one = _sums_to_one(tensor)
         x = tensor if tensor.is_contiguous() else tensor.contiguous()
+        zeros, symmetric = _structural_zeros(x), _is_symmetric(x)
         drawn[str(index)] = change(x, chance)
+        if symmetric:
+            x.copy_(x.triu() + x.triu(1).t())
+        if zeros is not None:
+            x.masked_fill_(zeros, 0.0)
         if positive or sums_to_one:
             x.abs_()
         if sums_to_one:
@@ -169,6 +175,16 @@ def is_label(tensor: torch.Tensor) -> bool:
     if not head.numel() or not bool((head == head.round()).all()) or not bool((tensor == tensor.round()).all()):
         return False
     return head.unique().numel() <= HARDENED_LABEL_VALUES
+
+
+def _structural_zeros(x: torch.Tensor) -> torch.Tensor | None:
+    """Where a problem draws zeros on purpose, as in a triangular matrix: a kernel may leave them out. None: nowhere."""
+    zeros = x == 0
+    return zeros if x.numel() and float(zeros.float().mean()) > HARDENED_ZEROS_SHARE else None
+
+
+def _is_symmetric(x: torch.Tensor) -> bool:
+    return x.ndim == 2 and x.shape[0] == x.shape[1] > 1 and torch.equal(x, x.t())
 
 
 def _sums_to_one(tensor: torch.Tensor) -> bool:
