@@ -18,7 +18,7 @@ from kbverified.hardened.laws import LAWS
 
 RECORDER = """
 import hashlib, json, sys
-from kbverified.judge import exchange, hardened, inputs, party, reference, rounds, trial
+from kbverified.judge import exchange, inputs, party, reference, rounds, trial
 events, messages, seeds = [], [], []
 
 def bits(tensors):
@@ -43,7 +43,7 @@ around(exchange.Exchange, "take", step("take"))
 around(exchange.Exchange, "release_outputs", step("release"))
 around(exchange.Exchange, "inputs_unchanged", lambda r, a, k: events.append(["unchanged", bits(a[1].tensors)]))
 around(reference.Reference, "draw", lambda r, a, k: events.append(["draw", bits(r.tensors), a[1]]))
-around(hardened, "draw_law", lambda r, a, k: events.append(["draw", bits(r[0].tensors), a[1]]))
+around(reference.Reference, "draw_law", lambda r, a, k: events.append(["draw", bits(r[0].tensors), a[1]]))
 around(reference.Reference, "forward", lambda r, a, k: events.append(["expected", bits(a[1].tensors)]))
 for module in (trial, rounds, inputs):
     around(module, "secret_seed", lambda r, a, k: seeds.append(r))

@@ -14,7 +14,7 @@ from kbverified.judge.inputs import needed_bytes
 from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
-from kbverified.judge.trial import Law, NotApplicable, one_trial
+from kbverified.judge.trial import Law, NotApplicable, ends_the_worker, one_trial
 from kbverified.judge.trial_errors import TrialErrors
 from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION
 from kbverified.records import TrialResult
@@ -73,10 +73,8 @@ def _trials(job: Job, party: Party, errors: TrialErrors, trials: list[TrialResul
     applicable = job.audit.applicable()
     laws = []
     for name in DISTRIBUTIONS:
-        if name in applicable:
-            laws += [Law(name, partial(errors.reference.draw, name))] * GATE_TRIALS_PER_DISTRIBUTION
-        else:
-            laws += [Law(name, _cannot_draw)] * GATE_TRIALS_PER_DISTRIBUTION
+        draw = partial(errors.reference.draw, name) if name in applicable else _cannot_draw
+        laws += [Law(name, draw)] * GATE_TRIALS_PER_DISTRIBUTION
     return run_laws(job, party, errors, laws, trials)
 
 
@@ -101,7 +99,7 @@ def run_laws(
         except CandidateFailure as failure:
             trials.append(TrialResult(distribution=law.name, failure=failure.verdict, detail=failure.detail[-500:]))
             first = first or failure
-            if party.worker.poll() is not None or failure.verdict in ("timeout", "protocol_violation"):
+            if ends_the_worker(party, failure.verdict):
                 return failure
             continue
         trials.append(result)

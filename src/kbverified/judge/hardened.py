@@ -6,18 +6,18 @@ gate says of the four: a failure, a crash too, is a failure of the hardened test
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from kbverified import layout
 from kbverified.distributions import Inputs
-from kbverified.hardened.laws import LAWS, Parameters, draw_law
+from kbverified.hardened.laws import LAWS, Parameters
+from kbverified.judge.inputs import secret_seed
 from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
-from kbverified.judge.trial import Law, one_trial
+from kbverified.judge.trial import Law, ends_the_worker, one_trial
 from kbverified.judge.trial_errors import TrialErrors
 from kbverified.protocol import HARDENED_ORACLE_FLOPS_MAX, HARDENED_WORTHWHILE_TOLERANCE, STANDARD_DISTRIBUTION
 from kbverified.records import HardenedTrial, TrialResult
@@ -48,17 +48,15 @@ def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
         draw = partial(_draw, errors.reference, audited.law, audited.positive, drawn)
         trial = _trial(job, party, errors, audited.law, draw)
         found.append(trial.model_copy(update={"parameters": dict(drawn)}))
-        if party.worker.poll() is not None or trial.failure in ("timeout", "protocol_violation"):
+        if ends_the_worker(party, trial.failure):
             return found
-    if errors.reference.digests():
+    if errors.reference.weight_bytes():
         found.append(_fresh_weights(job, party, errors))
     return found
 
 
 def _draw(reference: Reference, law: str, positive: bool, drawn: Parameters, seed: int) -> Inputs:
-    assert reference.device is not None
-    device = reference.device.torch_device
-    inputs, parameters = draw_law(reference.problem.get_inputs, law, seed, device, reference.dtype, positive)
+    inputs, parameters = reference.draw_law(law, seed, positive)
     drawn.update(parameters)
     return inputs
 
@@ -75,7 +73,7 @@ def _trial(job: Job, party: Party, errors: TrialErrors, name: str, draw: Any) ->
 def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
     """The original inputs and a model from another seed, identity parameters around the identity where the candidate's
     correspond. Without, it still has to follow its constructor's seed, as it did for the four distributions."""
-    seed = secrets.randbits(62)
+    seed = secret_seed()
     for perturb in (True, False):
         try:
             reply = party.ask({"do": "rebuild", "weight_seed": seed, "perturb": perturb})

@@ -9,8 +9,7 @@ import torch
 
 from kbverified import layout
 from kbverified.devices.base import Device
-from kbverified.distributions import Inputs
-from kbverified.hardened.laws import LAWS, draw_law
+from kbverified.hardened.laws import LAWS
 from kbverified.judge import oracle
 from kbverified.judge.reference import Reference
 from kbverified.judge.trial_errors import errors_of
@@ -48,7 +47,7 @@ def _one_law(reference: Reference, device: Device, record: ProblemRecord, law: s
 
 
 def _try(reference: Reference, record: ProblemRecord, law: str, positive: bool) -> HardenedAudit:
-    inputs, drawn = _draw(reference, law, 0, positive)
+    inputs, drawn = reference.draw_law(law, 0, positive)
     if not any(key.isdigit() for key in drawn):
         return HardenedAudit(law=law, applicable=False, why_not="no input is a float tensor that may be changed")
     expected = layout.leaves(reference.forward(inputs))
@@ -56,15 +55,9 @@ def _try(reference: Reference, record: ProblemRecord, law: str, positive: bool) 
         return HardenedAudit(law=law, applicable=False, why_not="the reference is not finite")
     found = oracle.consult(reference, record, inputs, expected, HARDENED_ORACLE_FLOPS_MAX)
     del inputs
-    replay = errors_of(found, expected, layout.leaves(reference.forward(_draw(reference, law, 1, positive)[0])))
+    replay = errors_of(found, expected, layout.leaves(reference.forward(reference.draw_law(law, 1, positive)[0])))
     own = replay.reference_scaled_error
     if own is not None and own > HARDENED_REFERENCE_ERROR_MAX:
         why = f"the reference itself is off by {own:.2g} of the output's scale"
         return HardenedAudit(law=law, applicable=False, why_not=why, replay=replay)
     return HardenedAudit(law=law, applicable=True, positive=positive, replay=replay)
-
-
-def _draw(reference: Reference, law: str, seed: int, positive: bool) -> tuple[Inputs, dict[str, Any]]:
-    assert reference.device is not None
-    device = reference.device.torch_device
-    return draw_law(reference.problem.get_inputs, law, seed, device, reference.dtype, positive)

@@ -11,6 +11,7 @@ import torch
 from kbverified import codec, layout, problems
 from kbverified.devices.base import Device
 from kbverified.distributions import DTYPES, Inputs, draw
+from kbverified.hardened.laws import Parameters, draw_law
 from kbverified.hardened.weights import perturbed_identity
 from kbverified.protocol import FORWARD_SEED, WEIGHT_SEED
 
@@ -67,6 +68,11 @@ class Reference:
         """Inputs of this problem on its device, in its dtype."""
         assert self.device is not None
         return draw(self.problem.get_inputs, distribution, seed, self.device.torch_device, self.dtype)
+
+    def draw_law(self, law: str, seed: int, positive: bool) -> tuple[Inputs, Parameters]:
+        """The same under a hardened law (hardened/laws.py), and what the law drew."""
+        assert self.device is not None
+        return draw_law(self.problem.get_inputs, law, seed, self.device.torch_device, self.dtype, positive)
 
     def forward(self, inputs: Inputs) -> Any:
         """One forward in train mode without gradients, the generator reseeded before it."""

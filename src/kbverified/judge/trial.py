@@ -64,6 +64,11 @@ def one_trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> TrialRes
     return result.model_copy(update={"oracle": against_oracle})
 
 
+def ends_the_worker(party: Party, failure: Verdict | None) -> bool:
+    """Whether nothing more can be asked of a worker after this failure of a trial."""
+    return party.worker.poll() is not None or failure in ("timeout", "protocol_violation")
+
+
 def _launch(job: Job, party: Party, law: Law) -> tuple[list[torch.Tensor], Inputs]:
     """The candidate's outputs in private memory, and the inputs as the judge draws them again afterwards."""
     seed = secret_seed()
