@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -41,14 +42,19 @@ def spec_of(tensor: torch.Tensor) -> TensorSpec:
 
 def dense_stride(tensor: torch.Tensor) -> tuple[int, ...] | None:
     """Strides worth keeping: of a permuted but gapless tensor. None where it is contiguous or not gapless."""
-    if tensor.is_contiguous():
+    if tensor.is_contiguous() or not is_gapless(tensor.shape, tensor.stride()):
         return None
-    expected = 1
-    for stride, extent in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if extent != 1 and stride != expected:
-            return None
-        expected *= extent
     return tuple(tensor.stride())
+
+
+def is_gapless(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether a tensor of this shape and stride fills its memory without gap or overlap, in whatever order."""
+    expected = 1
+    for step, extent in sorted((step, extent) for step, extent in zip(stride, shape, strict=True) if extent != 1):
+        if step != expected:
+            return False
+        expected *= extent
+    return True
 
 
 def views(buffer: torch.Tensor, slots: list[Slot]) -> list[torch.Tensor]:

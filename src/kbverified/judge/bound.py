@@ -258,11 +258,7 @@ def _read_as(answer: torch.Tensor, stride: Any) -> torch.Tensor:
     if stride is None:
         return answer
     if isinstance(stride, list) and len(stride) == answer.dim() and all(type(step) is int for step in stride):
-        expected, gapless = 1, True
-        for step, extent in sorted((step, extent) for step, extent in zip(stride, answer.shape) if extent != 1):
-            gapless = gapless and step == expected
-            expected *= extent
-        if gapless:
+        if layout.is_gapless(answer.shape, stride):
             steps = [1 if extent == 1 else step for step, extent in zip(stride, answer.shape)]
             return answer.as_strided(answer.shape, steps)
     raise CandidateFailure("protocol_violation", f"no order of an output of {list(answer.shape)}: {str(stride)[:120]}")

@@ -63,7 +63,8 @@ def _draw(reference: Reference, law: str, positive: bool, drawn: Parameters, see
 
 def _trial(job: Job, party: Party, errors: TrialErrors, name: str, draw: Any) -> HardenedTrial:
     try:
-        result = one_trial(job, party, errors, Law(name, draw, rubbish=True))
+        with job.memory_is_the_candidates():
+            result = one_trial(job, party, errors, Law(name, draw, rubbish=True))
     except CandidateFailure as failure:
         blamed = job.blame(failure)
         return HardenedTrial(distribution=name, failure=blamed.verdict, detail=blamed.detail[-500:])
