@@ -80,9 +80,10 @@ ORACLE_UNCOUNTED_ACTIVATIONS = 4
 SCALED_ROW_ELEMENTS_MIN = 32
 SCALED_ROW_FLOOR = 1e-3
 
-# The hardened test's laws (hardened/laws.py). A tensor's factor, and its offset in its own rms.
+# The hardened test's laws (hardened/laws.py). A tensor's factor, and how far from its least to its largest value its
+# new zero lies.
 HARDENED_SCALE = (0.25, 4.0)
-HARDENED_OFFSET = (-2.0, 2.0)
+HARDENED_OFFSET = (0.2, 0.8)
 # Binary orders, up and down, by which rows differ.
 HARDENED_ROW_SCALE = 3.0
 # So many spikes, an odd number; in a large tensor up to this size, so that together they weigh a tenth of its sum.

@@ -62,7 +62,7 @@ def work(names: list[str]) -> int:
 
     for name in names:
         WORKERS[name]()
-    print("a worker without", ",".join(names))
+    print("a worker without", ",".join(names), flush=True)  # a forked worker is ended, and may not come to flush
     return worker.main()
 
 

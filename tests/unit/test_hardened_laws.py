@@ -68,6 +68,13 @@ def test_positive_means_no_negative_number(law):
     assert bool((tensors(law, positive=True)[0] >= 0).all())
 
 
+@pytest.mark.parametrize("draw", [torch.rand, torch.randn])
+def test_another_mean_leaves_numbers_of_both_signs(draw):
+    for seed in range(100):
+        x = tensors("h1_scale_and_offset", seed=seed, get_inputs=lambda: [draw(64, 64)])[0]
+        assert bool((x > 0).any()) and bool((x < 0).any())
+
+
 @pytest.mark.parametrize("law", LAWS)
 def test_triangles_and_symmetry_stay(law):
     triangle = tensors(law, get_inputs=lambda: [torch.rand(40, 40).triu()])[0]

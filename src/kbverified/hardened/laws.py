@@ -60,9 +60,13 @@ Law = Callable[[torch.Tensor, Chance], Parameters]
 
 
 def _scale_and_offset(x: torch.Tensor, chance: Chance) -> Parameters:
-    """Every tensor another size and another mean."""
+    """Every tensor another size and another mean. Zero comes to lie within its range: numbers of one sign would leave
+    a ReLU nothing to do, or everything, and an output of zeros tells no answer from another."""
     scale, offset = chance.sign() * chance.log_uniform(HARDENED_SCALE), chance.uniform(HARDENED_OFFSET)
-    x.mul_(scale).add_(offset * _rms(x))
+    least, largest = (float(end) for end in x.aminmax()) if x.numel() else (0.0, 0.0)
+    if least < largest:
+        x.sub_(least + offset * (largest - least))
+    x.mul_(scale)
     return {"scale": scale, "offset": offset}
 
 
