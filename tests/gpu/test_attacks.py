@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from attack import Attack, attacks, families
-from chain import ROOT, Bench
+from chain import Bench
 from harness import KINDS, Range, answers_for_all, check, run, skip_what_no_process_may
 
 from kbverified.lease import visible_gpus
@@ -92,9 +92,9 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def clock():
+def clock(shooting_range: Range):
     """Medians of a short launch, a long one, and the long one on a stream that nothing waits for (ms)."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "CUDA_VISIBLE_DEVICES": visible_gpus()[0].uuid}
+    environment = {**shooting_range.bench.environment, "CUDA_VISIBLE_DEVICES": visible_gpus()[0].uuid}
     done = subprocess.run([sys.executable, "-c", CLOCK], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     print(done.stdout)
