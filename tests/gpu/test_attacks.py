@@ -37,9 +37,12 @@ def shooting_range(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="module")
-def found(shooting_range: Range):
-    """All records, made several at once: while one candidate holds the device, others import torch."""
-    for problem in sorted({attack.problem for attack in ATTACKS}):
+def found(shooting_range: Range, request: pytest.FixtureRequest):
+    """Records of the attacks that were asked for, several at once: while one holds the device, others import torch."""
+    chosen = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    asked = [parameters["attack"] for parameters in chosen if "kind" in parameters]
+    wanted = [attack for attack in ATTACKS if attack in asked]
+    for problem in sorted({attack.problem for attack in wanted}):
         shooting_range.problem(problem)
 
     def every_kind(attack: Attack) -> list[dict[str, Any] | str]:
@@ -52,8 +55,8 @@ def found(shooting_range: Range):
         return records
 
     with ThreadPoolExecutor(6) as pool:
-        every = list(pool.map(every_kind, ATTACKS))
-    return {(a.name, kind): record for a, records in zip(ATTACKS, every) for kind, record in zip(KINDS, records)}
+        every = list(pool.map(every_kind, wanted))
+    return {(a.name, kind): record for a, records in zip(wanted, every) for kind, record in zip(KINDS, records)}
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name)
