@@ -320,7 +320,7 @@ class JudgeBound(Record):
     candidate_launch_wall_ms: tuple[float, ...] = ()
     """Of each of the candidate's batches the median wall of a launch."""
     noise_ms: float | None = None
-    """Quartile distance of the overheads in the baseline's first batch: by less a claim may be off."""
+    """What this clock can tell, by the overheads in the baseline's first batch: by less a claim may be off."""
     claim_ms: float | None = None
     """Median of the candidate's recorded repetitions."""
     t_judge_ms: float | None = None

@@ -61,7 +61,7 @@ def _one_by_one() -> None:
 
     def show_all(side: Any, drawn: list[Any], reference: Any = None) -> Any:
         for index, inputs in enumerate(drawn):
-            side.exchange.write(index, inputs)
+            side.exchange.writer(index, inputs)()
         return run_batch(side, drawn, reference)
 
     bound.run_batch = show_all

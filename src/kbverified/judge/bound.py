@@ -7,8 +7,7 @@ same batch by the trusted baseline's worker says how much of such a wall is not 
     t_judge = median wall of the candidate - median of (wall of the baseline - its launch by its own events)
 
 over the K launches of a batch: no launch can be made in another's time, so that any of them is a bound, and the middle
-one is the one that least else disturbs. How far the baseline's K differ is what this clock can tell, ``noise_ms``; a
-claim that is no further off is not disputed.
+one is the one that least else disturbs. A claim is not disputed by less than this clock can tell, ``noise_ms``.
 
 The baseline's first batch is made before any code of the candidate's runs: nobody can make that one slow.
 
@@ -44,6 +43,7 @@ from kbverified.protocol import (
     TIMING_BOUND_AGREE_RATIO,
     TIMING_BOUND_DRIFT_MAX,
     TIMING_BOUND_ENFORCED_ABOVE_MS,
+    TIMING_BOUND_RESOLUTION,
     TIMING_LAUNCH_OVERHEAD_MS,
     TIMING_SPIN_S,
 )
@@ -102,15 +102,16 @@ class Bound:
         return min(batch.wall_ms() for batch in self.candidate)
 
     def noise_ms(self) -> float:
-        """Quartile distance of the overheads in the baseline's first batch, for which no candidate's code had run.
-
-        It is what a launch's wall can tell on this machine now. 0 where that batch is of fewer than four launches.
+        """What a launch's wall can tell on this machine now, by the baseline's first batch, which no candidate can have
+        disturbed: a share of the overhead, by which alike workers differ, or the quartile distance of the overheads if
+        that is more. A quartile takes four launches.
         """
         overheads_ms = self.base[0].overheads_ms()
+        share_ms = TIMING_BOUND_RESOLUTION[self.kind] * statistics.median(overheads_ms)
         if len(overheads_ms) < 4:
-            return 0.0
+            return share_ms
         low, _, high = statistics.quantiles(overheads_ms, n=4)
-        return high - low
+        return max(share_ms, high - low)
 
     def drift(self) -> float:
         """How much slower the trusted baseline's launches are in a batch than in its rounds: 1 to the allowed most."""
@@ -255,13 +256,15 @@ def run_batch(side: Side, drawn: list[Any], reference: Reference | None = None) 
     side.job.device.synchronize()
     walls_ms, launches_ms, strides = [], [], []
     spin_s = TIMING_SPIN_S if side.job.cores else 0.0
+    limit_s = side.limit_s(1)
     with side.party.looking_out(spin_s):
         for index, (inputs, room) in enumerate(zip(drawn, answers, strict=True)):
-            start = time.monotonic()
-            side.exchange.write(index, inputs)
             message = {"do": "batch", "index": index, "forward_seed": FORWARD_SEED, "spin_s": spin_s}
-            reply = side.party.ask(message, timeout_s=side.limit_s(1))
-            side.exchange.take_into(room, index)
+            write, take = side.exchange.writer(index, inputs), side.exchange.taker(room, index)
+            start = time.monotonic()
+            write()
+            reply = side.party.ask(message, timeout_s=limit_s)
+            take()
             walls_ms.append(1e3 * (time.monotonic() - start))
             launches_ms += checked_times(reply.get("times_ms"), 1, walls_ms[-1])
             strides.append(reply.get("strides"))

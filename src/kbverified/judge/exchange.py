@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -60,10 +61,16 @@ class Exchange:
         if fresh:
             self._hand_over(inputs)
 
-    def write(self, index: int, inputs: Inputs) -> None:
-        """Write one set of inputs. Only from now on does the worker see it."""
-        layout.copy_into(self._input_views(index), inputs.tensors)
-        self.device.synchronize()
+    def writer(self, index: int, inputs: Inputs) -> Callable[[], None]:
+        """What writes one set of inputs: only when it is called does the worker see any of it. All else is done here,
+        before a clock runs."""
+        views = self._input_views(index)
+
+        def write() -> None:
+            layout.copy_into(views, inputs.tensors)
+            self.device.synchronize()
+
+        return write
 
     def _hand_over(self, inputs: Inputs) -> None:
         assert self.inputs is not None and self.inputs.fd is not None
@@ -106,11 +113,16 @@ class Exchange:
         """Room for every set of outputs in private memory, made before a clock runs: allocating may take longer."""
         return [[torch.empty_like(view) for view in self._output_views(index)] for index in range(self.copies)]
 
-    def take_into(self, room: list[torch.Tensor], index: int) -> None:
-        """Copy one set of delivered outputs to private memory; done when this returns."""
-        for mine, shared in zip(room, self._output_views(index), strict=True):
-            mine.copy_(shared)
-        self.device.synchronize()
+    def taker(self, room: list[torch.Tensor], index: int) -> Callable[[], None]:
+        """What copies one set of delivered outputs to private memory; done when it returns."""
+        views = self._output_views(index)
+
+        def take() -> None:
+            for mine, shared in zip(room, views, strict=True):
+                mine.copy_(shared)
+            self.device.synchronize()
+
+        return take
 
     def _input_views(self, index: int = 0) -> list[torch.Tensor]:
         assert self.inputs is not None and self.inputs.tensor is not None

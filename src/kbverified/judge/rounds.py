@@ -196,8 +196,11 @@ def why_unstable(rounds: list[Round], kind: str) -> str | None:
     limit = TIMING_UNSTABLE_HALF_WIDTH[kind]
     if width is not None and width > limit:
         known = f"after {len(kept)} rounds the ratio is known to {100 * width:.1f} % only, more than {100 * limit:g} %"
-        slow = [side for side in ("baseline", "candidate") if host_bound_share(kept, side) > 0.5]
-        return f"{known}; the device waits for the host in launches of {' and '.join(slow)}" if slow else known
+        waits = {side: host_bound_share(kept, side) for side in ("baseline", "candidate")}
+        told = " and ".join(
+            f"{100 * share:.0f} % of the {side}'s launches" for side, share in waits.items() if share > 0.1
+        )
+        return f"{known}; the device waits for the host in {told}" if told else known
     return None
 
 
