@@ -48,14 +48,24 @@ def make(root: Path) -> Path:
     rng = random.Random(6)
     for key in PROBLEMS:
         replay = 3e-3 if key.number == 5 else 0.5
-        rf.write_problem(root, key, replay=replay, degenerate=key.number == 7, name=HOSTILE if key.number == 6 else f"Problem_{key.number}")
+        rf.write_problem(
+            root,
+            key,
+            replay=replay,
+            degenerate=key.number == 7,
+            name=HOSTILE if key.number == 6 else f"Problem_{key.number}",
+        )
         _source(key.source_path(root), "class Model:\n    pass\n")
     tables = []
     for generator, dtype in GENERATORS.items():
         keys = [CandidateKey(generator, p.suite, p.problem, sample) for p in PROBLEMS for sample in range(SAMPLES)]
         for key in keys:
             hostile = key == HOSTILE_KEY
-            text = HOSTILE_SOURCE if hostile else f"# {key}\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
+            text = (
+                HOSTILE_SOURCE
+                if hostile
+                else f"# {key}\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
+            )
             sha256 = _source(key.source_path(root), text)
             stages = hostile_stages(sha256) if hostile else stages_of(rng, dtype, sha256)
             extra = {"source": HOSTILE, "settings": {"__proto__": HOSTILE}} if hostile else {}
@@ -88,8 +98,13 @@ def stages_of(rng: random.Random, dtype: str, sha256: str) -> dict[str, Any]:
     if kind < 0.1:
         compiled = rf.compiled("compile_error", "nvcc says no", **about)
         stages = {"hidden-gate": GateRecord, "time-fp32": TimeRecord, "time-tf32": TimeRecord, "memory": MemoryRecord}
-        return {"compile": compiled} | {s: rf.skipped(m, s, "compile: compile_error", **about) for s, m in stages.items()}
-    tolerances = {name: 10 ** rng.uniform(-6.5, -0.5) if rng.random() < 0.3 else 10 ** rng.uniform(-7, -4) for name in protocol.DISTRIBUTIONS}
+        return {"compile": compiled} | {
+            s: rf.skipped(m, s, "compile: compile_error", **about) for s, m in stages.items()
+        }
+    tolerances = {
+        name: 10 ** rng.uniform(-6.5, -0.5) if rng.random() < 0.3 else 10 ** rng.uniform(-7, -4)
+        for name in protocol.DISTRIBUTIONS
+    }
     failing: dict[str, Any] = {}
     if kind < 0.2:
         law = rng.choice(list(protocol.DISTRIBUTIONS)[1:])

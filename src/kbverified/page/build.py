@@ -11,12 +11,13 @@ from kbverified.aggregation import AggregationSettings
 from kbverified.candidate_records import load_problems, read_candidate
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard.model import Leaderboard
+from kbverified.leaderboard.render import PAGE_NAME
 from kbverified.page import board, candidates, details, html, problem, rule
 from kbverified.page.packing import pack
 from kbverified.records import ProblemRecord
 from kbverified.verdicts import Test
 
-FILE_NAME = "leaderboard.html"
+FILE_NAME = PAGE_NAME
 Row = dict[str, Any]
 
 

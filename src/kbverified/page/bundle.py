@@ -45,7 +45,9 @@ def _add(folder: Path, name: str, parts: dict[str, str], above: tuple[str, ...])
     if odd := _ODD.search(body):
         raise BundleError(f"{path}: {odd[0].strip()[:80]!r} is in no form that page/bundle.py knows")
     taken = "".join(f"const {{ {names} }} = {_variable(other)};\n" for other, names in imports)
-    parts[name] = f"const {_variable(name)} = (() => {{\n{taken}{body.strip()}\nreturn {{ {', '.join(exported)} }};\n}})();"
+    parts[name] = (
+        f"const {_variable(name)} = (() => {{\n{taken}{body.strip()}\nreturn {{ {', '.join(exported)} }};\n}})();"
+    )
 
 
 def _variable(name: str) -> str:

@@ -110,9 +110,7 @@ function head(board, settings, all, dtype, several) {
       el("strong", null, best.generator),
       `: the mean over the ${n} of ${best.n_problems} problems that it solved and has a time for. `,
       readsAs(best.correct_speedup),
-      others.length
-        ? ` Its interval overlaps those of ${close} of the ${others.length} others with a mean; each is over the problems that its own generator solved.`
-        : "",
+      others.length ? ` ${neighbours(close, others.length)}` : "",
     ),
     together(board, settings, dtype),
     stale
@@ -123,6 +121,11 @@ function head(board, settings, all, dtype, several) {
         )
       : null,
   );
+}
+
+function neighbours(close, others) {
+  const all = others === 1 ? "the other generator's" : `those of ${close} of the ${others} other generators`;
+  return `Its interval ${others === 1 && !close ? "does not overlap" : "overlaps"} ${all}; each mean is over what its own generator solved.`;
 }
 
 /** The comparison on common ground, where there is one. */

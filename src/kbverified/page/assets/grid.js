@@ -81,6 +81,7 @@ export class Grid {
 
   #draw() {
     const height = this.#height;
+    this.header.style.paddingRight = `${12 + this.body.offsetWidth - this.body.clientWidth}px`; // as the rows' own
     this.space.style.height = `${height * this.rows.length}px`;
     const first = Math.max(0, Math.floor(this.body.scrollTop / height) - AROUND);
     const last = Math.min(

@@ -44,6 +44,7 @@ class Page {
       this.board.lines.map((line) => el("p", null, line)),
       this.#excluded(),
     );
+    byId("skip").addEventListener("click", () => this.grid.node.focus());
     addEventListener("hashchange", () => this.follow());
     addEventListener("keydown", (event) => this.#key(event));
     theme(byId("theme"), () => {

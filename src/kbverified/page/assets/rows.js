@@ -37,12 +37,13 @@ export function columns(candidates, view) {
       label: "Problem",
       class: "c-problem",
       cell: (row, node) => {
-        const { problem, name } = candidates.problem(row);
+        const { problem, name, why_inactive: left } = candidates.problem(row);
         fill(
           node,
           el("a", { href: view().link(row), tabIndex: -1 }, problem),
           " ",
           el("span", { class: "muted" }, name === problem ? "" : name),
+          left ? el("abbr", { title: `counts in no metric: ${left}` }, " ∅") : null,
         );
       },
     },
