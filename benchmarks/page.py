@@ -23,15 +23,28 @@ from kbverified import leaderboard, protocol, records
 from kbverified.aggregation import AggregationSettings, aggregate_generator, load_problems, write_parquet
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.page import build
-from kbverified.records import CompileRecord, DeviceInfo, DistributionAudit, GateRecord, MemoryRecord, ProblemRecord
-from kbverified.records import Build, Provenance, Round, SideMemory, TimeRecord, TrialResult
+from kbverified.records import (
+    Build,
+    CompileRecord,
+    DeviceInfo,
+    DistributionAudit,
+    GateRecord,
+    MemoryRecord,
+    ProblemRecord,
+    Provenance,
+    Round,
+    SideMemory,
+    TimeRecord,
+    TrialResult,
+)
 
 SETTINGS = AggregationSettings()
 GPU = DeviceInfo(kind="cuda", name="Synthetic", uuid="GPU-0", driver="0", torch="2.13.0", cuda="13.0")
 ROUNDS, REPETITIONS = 24, 8
 SOURCE_CHARACTERS = 5000
 CHUNK = (
-    'SOURCE_{n} = r"""\n#include <torch/extension.h>\n__global__ void kernel_{n}(const float* a, float* b, int size) {{\n'
+    'SOURCE_{n} = r"""\n#include <torch/extension.h>\n'
+    "__global__ void kernel_{n}(const float* a, float* b, int size) {{\n"
     "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < size) b[i] = a[i] * {n}.5f; // {w}\n}}\n"
     '"""\nmodule_{n} = load_inline(name="m{n}", cpp_sources="", cuda_sources=SOURCE_{n}, functions=["run_{n}"])\n\n'
 )

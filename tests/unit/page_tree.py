@@ -24,7 +24,8 @@ SAMPLES = 3
 # What a page that builds markup from text would run, and what would end the element or the string that holds it.
 HOSTILE = (
     "</script><script>window.pwned=1</script><!-- <img src=x onerror=window.pwned=2> ]]> "
-    "<svg onload=window.pwned=3> \u2028\u2029 ${window.pwned=4} `+window.pwned+` \"'> <a href=javascript:window.pwned=5>x</a> "
+    "<svg onload=window.pwned=3> \u2028\u2029 ${window.pwned=4} `+window.pwned+` \"'> "
+    "<a href=javascript:window.pwned=5>x</a> "
     "\u202egnp.exe\u2066 \x1b[31m @@data@@ </textarea></title></style>"
 )
 HOSTILE_SOURCE = f'''"""{HOSTILE}"""

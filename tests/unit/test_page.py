@@ -137,10 +137,8 @@ def test_the_pages_candidates_are_the_tables_rows(tree, text):
         for name, column in {"speedup_matched": "speedup_matched", "memory": "memory_ratio_allocator_peak"}.items():
             value = columns[name]["values"][i]
             assert value == (None if row[column] is None else pytest.approx(row[column], rel=1e-4))
-        assert columns["time_matched"]["values"][i] == (
-            None if row["time_tf32_candidate_ms"] is None
-            else pytest.approx(row["time_fp32_candidate_ms" if row["dtype"] == "bf16" else "time_tf32_candidate_ms"], rel=1e-4)
-        )  # fmt: skip
+        claim = row["time_fp32_candidate_ms" if row["dtype"] == "bf16" else "time_tf32_candidate_ms"]
+        assert columns["time_matched"]["values"][i] == (None if claim is None else pytest.approx(claim, rel=1e-4))
 
 
 def test_a_problems_block_holds_its_candidates_in_the_order_of_its_rows(text):
@@ -286,7 +284,8 @@ def test_the_same_records_give_the_same_page(tree, text):
 
 
 FORBIDDEN = re.compile(
-    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc|\beval\b|new Function|DOMParser|setHTML"
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc|DOMParser|setHTML"
+    r"|\beval\b|new Function"
 )
 
 
@@ -339,5 +338,5 @@ def test_a_vendored_file_that_is_not_the_registrys_is_refused(tmp_path):
     (tmp_path / "uPlot.iife.min.js").write_text("var uPlot = 1;")
     with pytest.raises(vendor.VendorError, match="bring it again"):
         vendor.verified("uPlot.iife.min.js", tmp_path)
-    with pytest.raises(vendor.VendorError, match="has no 'other.js'"):
+    with pytest.raises(vendor.VendorError, match="files has no"):
         vendor.verified("other.js", tmp_path)

@@ -29,7 +29,7 @@ TEXT_LIMIT = 16 * 1024
 
 
 def of_candidate(found: CandidateRecords, row: Row, steps: Mapping[Test, Step]) -> dict[str, Any]:
-    """One candidate's detail. ``row`` is its row of the kernel table. Raises OSError for a source that cannot be read."""
+    """One candidate's detail; ``row`` is its row of the kernel table. Raises OSError for an unreadable source."""
     return {
         "source": source_text(found.key.source_path(found.root), row["candidate_sha256"]),
         "tests": {test: {"why_null": step.why_null} for test, step in steps.items() if step.why_null},

@@ -24,7 +24,7 @@ FENCE = 3.0
 def of_rounds(rounds: tuple[Round, ...]) -> dict[str, Any] | None:
     """Histogram of the repetitions of rounds that were not dropped, in ms; None without any.
 
-    ``edges_ms``: the first and the last edge; ``baseline`` and ``candidate``: counts per bin, ``n``, extremes, quartiles.
+    ``edges_ms``: the first and the last edge; ``baseline`` and ``candidate``: counts per bin, ``n``, quartiles.
     """
     kept = [r for r in rounds if not r.dropped]
     sides = {

@@ -12,7 +12,7 @@ from kbverified.records import ProblemRecord, TensorSpec
 
 
 def of_problem(root: Path, key: ProblemKey, audit: ProblemRecord | None) -> dict[str, Any]:
-    """One problem's detail; ``audit`` None where it was not audited. Raises OSError for a source that cannot be read."""
+    """One problem's detail; ``audit`` None where it was not audited. Raises OSError for an unreadable source."""
     sha256 = audit.provenance.problem_sha256 if audit is not None else None
     found: dict[str, Any] = {"source": source_text(key.source_path(root), sha256), "facts": [], "laws": []}
     if audit is None:

@@ -1,8 +1,8 @@
 """The one part of the page that is not ours: uPlot, as its package on the npm registry has it.
 
 ``assets/vendor/`` holds its files unchanged, with its licence, and ``vendor.json``: package, version, integrity of the
-registry's archive, and sha256 of each file. They are committed, so that a page can be built where there is no npm and no
-network; ``verified`` refuses a file that is not the registry's. To go to another version, edit ``version`` in
+registry's archive, and sha256 of each file. They are committed, so that a page can be built where there is no npm and
+no network; ``verified`` refuses a file that is not the registry's. To go to another version, edit ``version`` in
 vendor.json and run ``python -m kbverified.page.vendor``, which fetches the package through npm (docs/decisions/0020).
 """
 

@@ -5,6 +5,7 @@ export class Candidates {
   constructor(main) {
     this.problems = main.problems;
     this.size = main.size;
+    this.suites = [...new Set(main.problems.map((problem) => problem.suite))];
     this.words = new Map();
     this.codes = new Map();
     this.numbers = new Map();

@@ -2,7 +2,7 @@
 
 import { el, fill } from "./dom.js";
 import { digits, whole } from "./format.js";
-import { filter } from "./selection.js";
+import { counts } from "./selection.js";
 
 const STEPS = 20; // of the slider, per factor of ten
 const [LOWEST, HIGHEST] = [-7, 0];
@@ -102,7 +102,7 @@ export class Controls {
   }
 
   /** Bring the controls to these settings, and count what each choice would show. */
-  show(settings, codes) {
+  show(settings, codes, missed) {
     this.taus = settings.taus;
     if (document.activeElement !== this.search) this.search.value = settings.q;
     for (const [field, { node }] of this.selects) node.value = settings[field];
@@ -113,26 +113,14 @@ export class Controls {
       if (document.activeElement !== exact) exact.value = String(tau);
     }
     for (const field of ["level", "generator", "dtype", "verdict", "numerics"])
-      if (this.selects.has(field)) this.#count(field, settings, codes);
+      if (this.selects.has(field)) this.#count(field, codes, missed);
   }
 
-  #count(field, settings, codes) {
-    const shown = filter(this.candidates, this.verdicts, codes, settings, field);
-    const counts = new Map();
-    const pass = this.verdicts.places.get("pass");
-    const add = (value) => counts.set(value, (counts.get(value) ?? 0) + 1);
-    for (let row = 0; row < this.candidates.size; row += 1) {
-      if (!shown(row)) continue;
-      add("");
-      if (field === "level") add(String(this.candidates.level[row]));
-      else if (field === "verdict") {
-        add(this.verdicts.name(codes[row]));
-        if (codes[row] !== pass) add("fail");
-      } else if (this.candidates.text(field, row) !== null) add(this.candidates.text(field, row));
-    }
+  #count(field, codes, missed) {
+    const found = counts(field, this.candidates, this.verdicts, codes, missed);
     const { node, choices } = this.selects.get(field);
     choices.forEach(([value, text], i) => {
-      node.options[i].textContent = `${text} (${whole(counts.get(value) ?? 0)})`;
+      node.options[i].textContent = `${text} (${whole(found.get(value) ?? 0)})`;
     });
   }
 }

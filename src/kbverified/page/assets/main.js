@@ -12,7 +12,7 @@ import { Grid } from "./grid.js";
 import { problem } from "./problem.js";
 import { columns } from "./rows.js";
 import { Scatter } from "./scatter.js";
-import { select } from "./selection.js";
+import { misses, select } from "./selection.js";
 import { theme } from "./theme.js";
 
 const TESTS = ["standard", "hidden", "hardened"];
@@ -98,11 +98,12 @@ class Page {
   #list(keep) {
     const { settings, board } = this;
     const codes = this.codes.get(settings.test);
-    const rows = select(this.candidates, this.verdicts, codes, settings);
+    const missed = misses(this.candidates, this.verdicts, codes, settings);
+    const rows = select(this.candidates, this.verdicts, codes, settings, missed);
     const pass = this.verdicts.places.get("pass");
     const passing = rows.filter((row) => codes[row] === pass);
     headline(byId("headline"), board, settings);
-    this.controls.show(settings, codes);
+    this.controls.show(settings, codes, missed);
     const solved = this.#solved(codes, pass);
     generators(
       byId("generators"),
@@ -117,13 +118,18 @@ class Page {
       byId("status"),
       `${whole(rows.length)} of ${whole(this.candidates.size)} candidates, ${whole(passing.length)} pass the ${settings.test} test`,
     );
-    const drawn = this.scatter.show(passing, settings.arm);
-    fill(
-      byId("scatter-status"),
-      drawn
-        ? `${whole(drawn)} of ${whole(passing.length)} candidates that pass have both measures. Right is faster, up needs less memory. Colours are those of the generators above; each dot opens its candidate; the table above has the same candidates for the keyboard.`
-        : "No candidate that passes has both measures.",
-    );
+    clearTimeout(this.later); // of all parts of the view the plot alone may lag behind a slider
+    this.later = setTimeout(() => this.#plot(passing), this.later === undefined ? 0 : 80);
+  }
+
+  #plot(passing) {
+    const drawn = this.scatter.show(passing, this.settings.arm);
+    const said = [
+      `${whole(drawn)} of ${whole(passing.length)} candidates that pass have both measures.`,
+      "Right is faster, up needs less memory. Colours are those of the generators above.",
+      "Each dot opens its candidate; the table above has the same candidates for the keyboard.",
+    ];
+    fill(byId("scatter-status"), drawn ? said.join(" ") : "No candidate that passes has both measures.");
   }
 
   /** generator -> active problems of the chosen suite and level with a candidate that passes. */

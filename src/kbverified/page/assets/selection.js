@@ -1,58 +1,74 @@
 // Which candidates are shown and in which order.
 
-const EVERY = "";
+const BITS = { generator: 1, dtype: 2, numerics: 4, level: 8, verdict: 16 };
+const OTHER = 32;
 
-/** A function row -> whether it is shown, from the settings; `except` leaves one filter out, to count its choices. */
-export function filter(candidates, verdicts, codes, settings, except = null) {
-  const wanted = [];
-  const text = (name) => {
-    if (name === except || settings[name] === EVERY) return;
+/** One byte per candidate with a bit for each filter that it misses: 0 is shown. One pass serves table and counts. */
+export function misses(candidates, verdicts, codes, settings) {
+  const found = new Uint8Array(candidates.size);
+  const mark = (bit, hits) => {
+    for (let row = 0; row < found.length; row += 1) if (!hits(row)) found[row] |= bit;
+  };
+  for (const name of ["generator", "dtype", "numerics"]) {
+    if (settings[name] === "") continue;
     const column = candidates.codes.get(name);
     const code = candidates.words.get(name).indexOf(settings[name]);
-    wanted.push((row) => column[row] === code && code >= 0);
-  };
-  ["generator", "dtype", "numerics"].forEach(text);
-  if (settings.suite) wanted.push((row) => candidates.problem(row).suite === settings.suite);
-  if (except !== "level" && settings.level !== EVERY)
-    wanted.push((row) => candidates.level[row] === Number(settings.level));
-  if (except !== "verdict" && settings.verdict !== EVERY) {
+    mark(BITS[name], (row) => code >= 0 && column[row] === code);
+  }
+  if (settings.level !== "") mark(BITS.level, (row) => candidates.level[row] === Number(settings.level));
+  if (settings.verdict !== "") {
     const pass = verdicts.places.get("pass");
     const code = verdicts.places.get(settings.verdict) ?? -1;
-    wanted.push(settings.verdict === "fail" ? (row) => codes[row] !== pass : (row) => codes[row] === code);
+    mark(BITS.verdict, settings.verdict === "fail" ? (row) => codes[row] !== pass : (row) => codes[row] === code);
   }
+  if (candidates.suites.length > 1) mark(OTHER, (row) => candidates.problem(row).suite === settings.suite);
   const parts = settings.q.toLowerCase().split(/\s+/).filter(Boolean);
-  if (parts.length) {
-    wanted.push((row) => {
-      const hay = candidates.hay(row);
-      return parts.every((part) => hay.includes(part));
-    });
+  if (parts.length) mark(OTHER, (row) => parts.every((part) => candidates.hay(row).includes(part)));
+  return found;
+}
+
+/** How many candidates each choice of a field would show, were its own filter not set; "" counts them all. */
+export function counts(field, candidates, verdicts, codes, missed) {
+  const others = 255 & ~BITS[field];
+  const column = field === "verdict" ? codes : field === "level" ? candidates.level : candidates.codes.get(field);
+  const tally = new Map();
+  let all = 0;
+  for (let row = 0; row < missed.length; row += 1) {
+    if (missed[row] & others) continue;
+    all += 1;
+    tally.set(column[row], (tally.get(column[row]) ?? 0) + 1);
   }
-  return (row) => wanted.every((test) => test(row));
+  const word = (code) =>
+    field === "verdict" ? verdicts.name(code) : field === "level" ? String(code) : candidates.words.get(field)[code];
+  const found = new Map([...tally].filter(([code]) => code >= 0).map(([code, n]) => [word(code), n]));
+  found.set("", all);
+  if (field === "verdict") found.set("fail", all - (found.get("pass") ?? 0));
+  return found;
 }
 
 /** Rows that are shown, sorted: what is not measured comes last in either direction. */
-export function select(candidates, verdicts, codes, settings) {
-  const shown = filter(candidates, verdicts, codes, settings);
-  const rows = [];
-  for (let row = 0; row < candidates.size; row += 1) if (shown(row)) rows.push(row);
-  const rank = ranks(candidates, verdicts, codes, settings);
+export function select(candidates, verdicts, codes, settings, missed) {
+  const rank = ranks(candidates, codes, settings);
   const sign = settings.order === "down" ? -1 : 1;
-  // Wrong answers may be fast: sorted by a measure, what passes stands before what does not.
   const pass = verdicts.places.get("pass");
+  // Wrong answers may be fast: sorted by a measure, what passes stands before what does not.
   const measured = ["speedup", "time", "memory"].includes(settings.sort);
-  return rows.sort((a, b) => {
-    const [x, y] = [rank(a), rank(b)];
-    const [emptyX, emptyY] = [x === null || Number.isNaN(x), y === null || Number.isNaN(y)];
-    if (measured && (codes[a] === pass) !== (codes[b] === pass)) return codes[a] === pass ? -1 : 1;
-    if (emptyX || emptyY) return emptyX - emptyY || a - b;
-    return x === y ? a - b : sign * (x < y ? -1 : 1);
-  });
+  const group = new Uint8Array(candidates.size);
+  for (let row = 0; row < group.length; row += 1) {
+    group[row] = (measured && codes[row] !== pass ? 2 : 0) + (Number.isNaN(rank[row]) ? 1 : 0);
+  }
+  const rows = [];
+  for (let row = 0; row < missed.length; row += 1) if (missed[row] === 0) rows.push(row);
+  return rows.sort((a, b) => group[a] - group[b] || sign * (rank[a] - rank[b]) || a - b);
 }
 
-function ranks(candidates, verdicts, codes, { sort, arm }) {
-  if (sort === "problem") return (row) => candidates.number("problem", row);
-  if (sort === "verdict") return (row) => codes[row];
-  if (sort === "speedup" || sort === "time") return (row) => candidates.number(`${sort}_${arm}`, row);
-  if (candidates.codes.has(sort)) return (row) => candidates.text(sort, row);
-  return candidates.numbers.has(sort) ? (row) => candidates.number(sort, row) : (row) => row;
+/** A number per candidate to sort by, NaN where there is nothing. */
+function ranks(candidates, codes, { sort, arm }) {
+  if (sort === "verdict") return Float64Array.from(codes);
+  if (sort === "speedup" || sort === "time") return candidates.numbers.get(`${sort}_${arm}`);
+  if (candidates.numbers.has(sort)) return candidates.numbers.get(sort);
+  if (!candidates.codes.has(sort)) return new Float64Array(candidates.size);
+  const words = candidates.words.get(sort);
+  const order = new Map([...words].sort().map((word, place) => [word, place]));
+  return Float64Array.from(candidates.codes.get(sort), (code) => (code < 0 ? NaN : order.get(words[code])));
 }
