@@ -44,6 +44,7 @@ def of_candidate(found: CandidateRecords, row: Row, steps: Mapping[Test, Step]) 
             for name, value in row.items()
             if name.startswith("why_null_speedup_") and value is not None
         },
+        "arms_note": row["arms_note"],
         "memory": _memory(row),
         "remarks": pairs([(name, row[name]) for name in kernel_table.REMARKS if name not in SHOWN_APART]),
         "static": pairs([(name, row[name]) for name in STATIC]),
@@ -55,7 +56,15 @@ def of_candidate(found: CandidateRecords, row: Row, steps: Mapping[Test, Step]) 
 
 STATIC = ("static_kind", "static_language", "static_delegated_share", "static_labels", "static_delegated")
 SHOWN_APART = {
-    *("verdict_detail", "hardened_detail", "static_labels", "static_delegated", "expected_verdict", "memory_verdict"),
+    *(
+        "verdict_detail",
+        "hardened_detail",
+        "static_labels",
+        "static_delegated",
+        "expected_verdict",
+        "memory_verdict",
+        "arms_note",
+    ),
     *("failed_standard", "failed_hidden", "failed_hardened"),  # of one tau: the page has the trials
     *(f"{column_name(stage)}_verdict" for stage in TIME_STAGES),
 }

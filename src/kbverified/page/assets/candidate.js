@@ -83,19 +83,14 @@ function section(title, ...children) {
   return el("section", { class: "card" }, el("h3", null, title), children);
 }
 
-/** Links to the samples before and after, in the order of the table. */
-function neighbours(row, { candidates, link }) {
-  const step = (other, text, id) =>
-    other >= 0 && other < candidates.size
-      ? el("a", { href: link(other), id }, text)
+/** Links to the candidates before and after, in the order in which the table shows them. */
+function neighbours(row, { order, link }) {
+  const at = order.indexOf(row);
+  const step = (by, text, id) =>
+    at >= 0 && order[at + by] !== undefined
+      ? el("a", { href: link(order[at + by]), id }, text)
       : el("span", { class: "muted" }, text);
-  return el(
-    "p",
-    { class: "steps" },
-    step(row - 1, "← previous ( p )", "previous"),
-    " ",
-    step(row + 1, "next ( n ) →", "next"),
-  );
+  return el("p", { class: "steps" }, step(-1, "← previous ( p )", "previous"), " · ", step(1, "next ( n ) →", "next"));
 }
 
 function verdictCard(test, row, detail, { candidates, verdictOf, settings, board }) {
@@ -144,7 +139,7 @@ function speedups(row, detail, { candidates, board, settings }) {
   const scale = scaleOf(estimates);
   const why = new Map(Object.entries(detail.why_speedup));
   const colour = seriesColour(candidates.codes.get("generator")[row]);
-  return table(
+  const shown = table(
     ["Arm", "Speedup", "", "What it compares"],
     board.arms.map(({ arm, meaning }, i) => {
       const [value, low, high] = estimates[i];
@@ -157,6 +152,7 @@ function speedups(row, detail, { candidates, board, settings }) {
       ];
     }),
   );
+  return [shown, detail.arms_note ? el("p", { class: "muted" }, `${detail.arms_note}.`) : null];
 }
 
 function tolerances(row, detail, { candidates, settings }) {

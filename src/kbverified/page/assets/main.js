@@ -98,8 +98,7 @@ class Page {
   #list(keep) {
     const { settings, board } = this;
     const codes = this.codes.get(settings.test);
-    const missed = misses(this.candidates, this.verdicts, codes, settings);
-    const rows = select(this.candidates, this.verdicts, codes, settings, missed);
+    const { missed, rows } = this.#selected();
     const pass = this.verdicts.places.get("pass");
     const passing = rows.filter((row) => codes[row] === pass);
     headline(byId("headline"), board, settings);
@@ -120,6 +119,13 @@ class Page {
     );
     clearTimeout(this.later); // of all parts of the view the plot alone may lag behind a slider
     this.later = setTimeout(() => this.#plot(passing), this.later === undefined ? 0 : 80);
+  }
+
+  /** What the filters leave, in its order, and which filters each candidate misses. */
+  #selected() {
+    const codes = this.codes.get(this.settings.test);
+    const missed = misses(this.candidates, this.verdicts, codes, this.settings);
+    return { missed, rows: select(this.candidates, this.verdicts, codes, this.settings, missed) };
   }
 
   #plot(passing) {
@@ -180,6 +186,7 @@ class Page {
       board: this.board,
       settings: this.settings,
       list,
+      order: this.#selected().rows,
       link: (other) => this.link(other),
       verdictOf: (test, other) => this.verdictOf(test, other),
       problem: (other) => {
