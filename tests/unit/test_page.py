@@ -9,6 +9,7 @@ import json
 import math
 import random
 import re
+import sys
 from pathlib import Path
 
 import page_tree
@@ -249,6 +250,14 @@ def test_no_repetition_is_no_histogram_and_equal_ones_are():
 
 
 # --- the text -----------------------------------------------------------------------------------------------
+
+
+def test_rounding_keeps_every_number_one_that_json_has():
+    assert packing.rounded(sys.float_info.max, 5) == sys.float_info.max  # "1.7977e+308" is infinite
+    assert packing.rounded(0.123456789, 3) == 0.123
+    assert packing.rounded(-5e-324, 5) == -5e-324
+    assert [packing.rounded(v, 5) for v in (None, math.nan, math.inf, 0.0)] == [None, None, None, 0]
+    assert packing.rounded(123456.0, 3) == 123000
 
 
 def test_packed_data_has_no_character_of_markup():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -38,11 +39,13 @@ def numbers(values: Iterable[float | None], digits: int | None = None) -> dict[s
 
 def rounded(value: float | None, digits: int | None) -> float | int | None:
     """A number with so many significant digits. Infinity and NaN are None: no record holds them."""
-    if value is None or value != value or value in (float("inf"), float("-inf")):
+    if value is None or not math.isfinite(value):
         return None
-    if digits is None or value == 0:
+    if digits is None:
         return value
     short = float(f"{value:.{digits}g}")
+    if math.isinf(short):  # records hold the largest number where an error has no bound, and rounding it goes beyond
+        return value
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
