@@ -19,7 +19,7 @@ import record_factory as rf
 from kbverified import kernel_table, protocol, verdicts
 from kbverified.candidate_records import CandidateRecords
 from kbverified.keys import CandidateKey, ProblemKey
-from kbverified.page import bundle, candidates, details, histogram, html, packing, rule, vendor
+from kbverified.page import bundle, candidates, details, histogram, html, packing, rule, sweep, vendor
 from kbverified.records import DistributionAudit, GateRecord, Round
 
 KEY = CandidateKey("gen", "kb", "level1_1", 0)
@@ -161,6 +161,27 @@ def test_means_stand_with_their_intervals_and_nothing_else_is_a_mean(tree, text)
             expected = [None if e[k] is None else pytest.approx(e[k], rel=1e-5) for k in ("value", "low", "high")]
             assert ours[name] == [*expected, e["n"], e["why_null"]]
     assert shown["tau"] == {"fp32": 1e-3, "bf16": 1e-2}
+
+
+@pytest.mark.parametrize("at", range(len(page_tree.TAUS)))
+def test_means_at_another_tau_are_those_of_a_run_aggregated_with_it(tree, text, at):
+    tau, means = unpacked(text, "sweep-data")[at]
+    assert tau == page_tree.TAUS[at]
+    board = page_tree.board_at(tree, tau)
+    for ours, theirs in zip(means["entries"], board.entries, strict=True):
+        assert (ours["generator"], ours["arm"], ours["test"]) == (theirs.generator, theirs.arm, theirs.test)
+        for name in ("correctness", "correct_speedup"):
+            e = getattr(theirs, name)
+            expected = [None if v is None else pytest.approx(v, rel=1e-5) for v in (e.value, e.low, e.high)]
+            assert ours[name] == [*expected, e.n, e.why_null]
+    counts = [e["n_solved"] for e in means["entries"]]
+    own = [e["n_solved"] for e in unpacked(text, "main-data")["board"]["entries"]]
+    assert counts != own
+
+
+def test_the_taus_with_means_are_positions_of_the_slider():
+    stops = {float(f"{10 ** (step / 20):.3g}") for step in range(-140, 1)}  # as assets/controls.js has them
+    assert set(sweep.TAUS) <= stops and protocol.TAU["fp32"] in sweep.TAUS and protocol.TAU["bf16"] in sweep.TAUS
 
 
 def test_memory_is_the_devices_where_no_allocator_was_asked():

@@ -126,7 +126,7 @@ def test_the_browsers_verdicts_are_pythons_at_every_tau(opened, rows, judged):
     assert len(different) > 20  # the taus tell candidates apart
 
 
-def test_the_slider_moves_verdicts_and_leaves_means_to_their_own_tau(opened, rows, judged):
+def test_the_slider_moves_verdicts_counts_and_where_they_were_made_means(opened, tree, rows, judged):
     tab = opened("#/?dtype=fp32")
     fp32 = [tail for tail, row in rows.items() if row["dtype"] == "fp32"]
 
@@ -135,24 +135,28 @@ def test_the_slider_moves_verdicts_and_leaves_means_to_their_own_tau(opened, row
         return sum(verdicts_at[tail]["hidden"] == "pass" for tail in fp32)
 
     assert f"{passing(1e-3)} pass the hidden test" in status(tab)
-    assert "only for tau" not in tab.locator("#generators").inner_text()
     tab.locator("#tau-fp32").focus()
     for _ in range(20):
         tab.keyboard.press("ArrowLeft")
-    assert tab.locator("#tau-exact-fp32").input_value() == "0.0001"
+    assert tab.locator("#tau-exact-fp32").input_value() == "0.0001" and "tau.fp32=0.0001" in tab.url
     assert passing(1e-4) < passing(1e-3)
     assert f"{passing(1e-4)} pass the hidden test" in status(tab)
-    assert "You moved tau" in tab.locator("#headline").inner_text()
-    alpha = tab.locator('tr[data-generator="alpha"]').inner_text()
+    alpha = tab.locator('tr[data-generator="alpha"]')
     solved = {rows[t]["problem"] for t, v in judged(1e-4).items() if v["hidden"] == "pass" and t.startswith("alpha/")}
     counted = len(solved - {"level1_7", "level2_7"})  # these two are degenerate
-    assert "only for tau 0.001" in alpha and f"{counted} of 12" in alpha
-    assert "tau.fp32=0.0001" in tab.url
+    assert f"{counted} of 12" in alpha.inner_text()
+    mean = page_tree.board_at(tree, 1e-4).entry("alpha", "kb", None, "matched", "hidden").correct_speedup
+    playwright.expect(alpha).to_contain_text(f"{mean.value:.2f}× [{mean.low:.2f}, {mean.high:.2f}] n = {mean.n}")
+    assert "at tau 1e-4" in tab.locator("#headline").inner_text()
     tab.locator("#tau-exact-fp32").fill("0.00143")
     tab.keyboard.press("Enter")
     assert f"{passing(0.00143)} pass the hidden test" in status(tab)
+    assert "the mean above is still that of 0.001" in tab.locator("#headline").inner_text()
+    assert "none at tau 0.00143" in alpha.inner_text() and "×" not in alpha.inner_text()
+    tab.locator("#headline button").click()  # to the nearest tau that has means
+    assert tab.locator("#tau-exact-fp32").input_value() == "0.001"
     tab.locator("#reset").click()
-    assert tab.locator("#tau-exact-fp32").input_value() == "0.001" and tab.url.endswith("#/")
+    assert tab.url.endswith("#/")
 
 
 # --- the table ----------------------------------------------------------------------------------------------

@@ -23,6 +23,18 @@ def of_leaderboard(board: Leaderboard) -> dict[str, Any]:
         "environments": list(c.environments),
         "findings": c.findings,
         "lines": conditions_lines(board),
+        **means(board),
+        "generators": [
+            {"generator": g.generator, "dtype": g.dtype, "n_candidates": g.n_candidates, "to_review": list(g.to_review)}
+            for g in board.generators
+        ],
+        "excluded": [[f"{e.suite}/{e.problem}", e.reason] for e in board.excluded],
+    }
+
+
+def means(board: Leaderboard) -> dict[str, Any]:
+    """The estimates of a leaderboard alone: what another tau changes."""
+    return {
         "entries": [_entry(entry) for entry in board.entries],
         "common": [
             {
@@ -35,11 +47,6 @@ def of_leaderboard(board: Leaderboard) -> dict[str, Any]:
             }
             for one in board.common
         ],
-        "generators": [
-            {"generator": g.generator, "dtype": g.dtype, "n_candidates": g.n_candidates, "to_review": list(g.to_review)}
-            for g in board.generators
-        ],
-        "excluded": [[f"{e.suite}/{e.problem}", e.reason] for e in board.excluded],
     }
 
 

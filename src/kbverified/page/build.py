@@ -12,7 +12,7 @@ from kbverified.candidate_records import load_problems, read_candidate
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard.model import Leaderboard
 from kbverified.leaderboard.render import PAGE_NAME
-from kbverified.page import board, candidates, details, html, problem, rule
+from kbverified.page import board, candidates, details, html, problem, rule, sweep
 from kbverified.page.packing import pack
 from kbverified.records import ProblemRecord
 from kbverified.verdicts import Test
@@ -28,15 +28,18 @@ def write(
     leaderboard: Path,
     settings: AggregationSettings,
     out: Path,
+    taus: Sequence[float] = sweep.TAUS,
 ) -> Path:
     """Make the page of some kernel tables, on the selected problems (``keys``), and write it to ``out``.
+
+    ``taus`` are those that have means besides the configured one.
 
     Records, sources and metadata are read from their places below ``root``. Raises RecordError for a table, leaderboard
     or record that is not what it should be, naming file, field and value; OSError.
     """
     rows = [row for path in kernels for row in kernel_table.rows(kernel_table.read_parquet(path))]
     shown = records.read(leaderboard, Leaderboard)
-    records.write_text(out, page(root, rows, load_problems(root, keys), shown, settings))
+    records.write_text(out, page(root, rows, load_problems(root, keys), shown, settings, taus))
     return out
 
 
@@ -46,6 +49,7 @@ def page(
     audits: Mapping[ProblemKey, ProblemRecord | None],
     shown: Leaderboard,
     settings: AggregationSettings,
+    taus: Sequence[float] = sweep.TAUS,
 ) -> str:
     """The page's text. ``rows`` are of kernel tables, each for a problem of ``audits``. Raises as ``write`` does."""
     problems = sorted(audits, key=lambda key: (key.suite, key.level, key.number))
@@ -68,14 +72,16 @@ def page(
             )
         )
     arms = shown.conditions.arms
+    in_order = [steps[i] for i in range(len(ordered))]
+    others = sweep.boards(ordered, in_order, audits, shown, settings, taus)
     main = {
         "size": len(ordered),
         "problems": candidates.problem_columns(problems, audits),
-        "columns": candidates.columns(ordered, [steps[i] for i in range(len(ordered))], problems, arms),
+        "columns": candidates.columns(ordered, in_order, problems, arms),
         "memory": candidates.memory_field(ordered),
-        "board": board.of_leaderboard(shown),
+        "board": board.of_leaderboard(shown) | {"sweep": [tau for tau, _ in others]},
     }
-    return html.document(pack(main), blocks)
+    return html.document(pack(main), pack([[tau, board.means(other)] for tau, other in others]), blocks)
 
 
 def candidate_key(row: Row) -> CandidateKey:

@@ -22,8 +22,8 @@ _PLACE = re.compile(r"@@(\w+)@@")
 _ENDS_SCRIPT = re.compile(r"</(?:script|style)|<!--", re.I)
 
 
-def document(main: str, blocks: Iterable[str]) -> str:
-    """The page. ``main`` and ``blocks`` are as packing.pack gives them; block i is that of problem i.
+def document(main: str, sweep: str, blocks: Iterable[str]) -> str:
+    """The page. ``main``, ``sweep`` and ``blocks`` are as packing.pack gives them; block i is that of problem i.
 
     Raises ValueError for an asset that would end its own element, BundleError and VendorError.
     """
@@ -33,7 +33,7 @@ def document(main: str, blocks: Iterable[str]) -> str:
         "script": _inline("script", bundle(ASSETS, ENTRY)),
     }
     parts["policy"] = policy(parts["style"], [parts["vendor"], parts["script"]])
-    packed = [("main-data", main), *((f"block-{i}", text) for i, text in enumerate(blocks))]
+    packed = [("main-data", main), ("sweep-data", sweep), *((f"block-{i}", text) for i, text in enumerate(blocks))]
     parts["data"] = "\n".join(f'<script type="text/plain" id="{name}">{text}</script>' for name, text in packed)
     template = (ASSETS / "page.html").read_text(encoding="utf-8")
     return _PLACE.sub(lambda place: parts[place[1]], template)

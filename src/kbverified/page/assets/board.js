@@ -1,34 +1,9 @@
-// The headline and the generators: means with their intervals, as the leaderboard made them for its own tau.
+// The headline and the generators: means with their intervals, at the tolerances for which Python made them.
 
 import { el, fill } from "./dom.js";
-import { DASH, factor, interval, percent, percentInterval, whole } from "./format.js";
+import { DASH, digits, factor, interval, percent, percentInterval, whole } from "./format.js";
 import { forest, scaleOf } from "./forest.js";
 import { seriesColour } from "./theme.js";
-
-const levelOf = (settings) => (settings.level === "" ? null : Number(settings.level));
-
-/** The leaderboard's entries under these settings, dtype by dtype, the fastest first; those without a mean come last. */
-export function entries(board, settings) {
-  const level = levelOf(settings);
-  const found = board.entries.filter(
-    (e) =>
-      e.suite === settings.suite &&
-      e.level === level &&
-      e.arm === settings.arm &&
-      e.test === settings.test &&
-      (settings.dtype === "" || e.dtype === settings.dtype) &&
-      (settings.generator === "" || e.generator === settings.generator),
-  );
-  const name = (e) => e.dtype ?? "";
-  return found.sort(
-    (a, b) => (name(a) < name(b)) - (name(a) > name(b)) || (b.correct_speedup[0] ?? -1) - (a.correct_speedup[0] ?? -1),
-  );
-}
-
-/** Whether a dtype's tolerance is another than the one that the means are for. */
-export function moved(board, settings, dtype) {
-  return settings.taus.get(dtype) !== board.tau[dtype] && settings.taus.has(dtype);
-}
 
 const overlap = ([, low, high], [, otherLow, otherHigh]) =>
   low !== null && otherLow !== null && low <= otherHigh && otherLow <= high;
@@ -41,17 +16,13 @@ function readsAs([value, low, high]) {
   return "The interval contains 1×: whether that is faster or slower than the reference is undecided.";
 }
 
-/** The headline: for each dtype (they never share a mean) the highest mean, its interval, and what it holds under. */
-export function headline(place, board, settings) {
-  const all = entries(board, settings);
-  const dtypes = [...new Set(all.map((e) => e.dtype))].sort().reverse();
-  const warning = board.findings
-    ? null
-    : el(
-        "p",
-        { class: "warning", data: { role: "note" } },
-        "Not for findings: these numbers are from a CPU, or from environments that were mixed.",
-      );
+/** The headline: for each dtype (they never share a mean) the highest mean, its interval, and what it holds under.
+ * `go(dtype, tau)` moves a slider. */
+export function headline(place, means, settings, go) {
+  const { board } = means;
+  const all = means.entries(settings);
+  const dtypes = means.dtypes(settings).filter((dtype) => all.some((e) => e.dtype === dtype));
+  const note = "Not for findings: these numbers are from a CPU, or from environments that were mixed.";
   const meaning = board.arms.find(({ arm }) => arm === settings.arm).meaning;
   const where = settings.level === "" ? "all levels" : `level ${settings.level}`;
   const conditions = [
@@ -60,66 +31,64 @@ export function headline(place, board, settings) {
     `${settings.suite}, ${where}`,
     ...board.environments,
   ];
-  const heads = dtypes.map((dtype) =>
-    head(
-      board,
-      settings,
-      all.filter((e) => e.dtype === dtype),
-      dtype,
-      dtypes.length > 1,
-    ),
-  );
+  const heads = dtypes.map((dtype) => {
+    const own = all.filter((e) => e.dtype === dtype);
+    return el("div", null, head(means, settings, own, dtype, dtypes.length > 1), stale(means, settings, dtype, go));
+  });
   fill(
     place,
-    warning,
+    board.findings ? null : warning(note),
     heads.length ? el("div", { class: "heads" }, heads) : el("p", null, "No generator has candidates here."),
     el("p", { class: "conditions" }, conditions.join(" · ")),
   );
 }
 
-function head(board, settings, all, dtype, several) {
-  const tau = `tau ${board.tau[dtype] ?? DASH}`;
+const warning = (...children) => el("p", { class: "warning", data: { role: "note" } }, children);
+
+function head(means, settings, all, dtype, several) {
+  const { tau, exact } = means.at(dtype, settings.taus);
   const [best, ...others] = all.filter((e) => e.correct_speedup[0] !== null);
   if (!best) {
     const why = all[0].correct_speedup[4];
-    return el(
-      "div",
-      null,
-      el("p", { class: "big none" }, DASH),
-      el("p", null, `${dtype ?? "No dtype"}: no mean${why ? `, ${why}` : ""}.`),
-    );
+    const said = `${dtype ?? "No dtype"}, tau ${tau ?? DASH}: no mean${why ? `, ${why}` : ""}.`;
+    return [el("p", { class: "big none" }, DASH), el("p", null, said)];
   }
   const [value, low, high, n, why] = best.correct_speedup;
   const range = interval(low, high);
   const close = others.filter((e) => overlap(best.correct_speedup, e.correct_speedup)).length;
-  const stale = moved(board, settings, dtype);
-  return el(
-    "div",
-    null,
+  return [
     el(
       "p",
-      { class: `big${stale ? " stale" : ""}` },
+      { class: exact ? "big" : "big stale" },
       factor(value),
-      el("span", { class: "range" }, range ? ` ${range}` : " no interval"),
-      el("small", null, range ? ` ${Math.round(100 * board.confidence)} % interval over problems` : ` ${why}`),
+      range ? el("span", { class: "range" }, ` ${range}`) : null,
+      el("small", null, range ? ` ${Math.round(100 * means.board.confidence)} % interval over problems` : ` ${why}`),
     ),
     el(
       "p",
       null,
-      `The highest Correct Speedup${several ? ` in ${dtype}` : ""}, at ${tau}, is that of `,
+      `The highest Correct Speedup${several ? ` in ${dtype}` : ""}, at tau ${digits(tau)}, is that of `,
       el("strong", null, best.generator),
       `: the mean over the ${n} of ${best.n_problems} problems that it solved and has a time for. `,
       readsAs(best.correct_speedup),
       others.length ? ` ${neighbours(close, others.length)}` : "",
     ),
-    together(board, settings, dtype),
-    stale
-      ? el(
-          "p",
-          { class: "warning", data: { role: "note" } },
-          `You moved tau. Verdicts and counts below follow it; this mean is still that of ${tau}. For another, set tau in config.yaml and run again: no stage reruns.`,
-        )
-      : null,
+    together(means.common(settings, dtype)),
+  ];
+}
+
+/** What is said where tau stands at a value for which no mean was made. */
+function stale(means, settings, dtype, go) {
+  const { tau, exact } = means.at(dtype, settings.taus);
+  if (exact) return null;
+  const moved = settings.taus.get(dtype);
+  const near = means.nearest(dtype, moved);
+  const button = el("button", { type: "button", class: "link", on: { click: () => go(dtype, near) } }, digits(near));
+  return warning(
+    `tau is ${digits(moved)} now. Verdicts and counts below follow it; the mean above is still that of ${digits(tau)}. `,
+    "The nearest tau with means is ",
+    button,
+    ".",
   );
 }
 
@@ -128,12 +97,9 @@ function neighbours(close, others) {
   return `Its interval ${others === 1 && !close ? "does not overlap" : "overlaps"} ${all}; each mean is over what its own generator solved.`;
 }
 
-/** The comparison on common ground, where there is one. */
-function together(board, settings, dtype) {
-  const one = board.common.find(
-    (c) => c.suite === settings.suite && c.dtype === dtype && c.arm === settings.arm && c.test === settings.test,
-  );
-  if (settings.level !== "" || settings.generator !== "" || !one || !one.n_problems) return null;
+/** The comparison on common ground, in a sentence. */
+function together(one) {
+  if (!one) return null;
   const said = one.correct_speedup
     .filter(([, e]) => e[0] !== null)
     .sort(([, a], [, b]) => b[0] - a[0])
@@ -150,11 +116,11 @@ function together(board, settings, dtype) {
 }
 
 /** The table of generators. `solved(entry)` counts the problems with a passing candidate at the tau of the slider. */
-export function generators(place, board, settings, names, solved, choose) {
-  const shown = entries(board, settings);
-  const still = (e) => !moved(board, settings, e.dtype);
-  const scale = scaleOf(shown.filter(still).map((e) => e.correct_speedup));
-  const several = new Set(board.entries.map((e) => e.dtype)).size > 1;
+export function generators(place, means, settings, names, solved, choose) {
+  const shown = means.entries(settings);
+  const exact = (e) => means.at(e.dtype, settings.taus).exact;
+  const scale = scaleOf(shown.filter(exact).map((e) => e.correct_speedup));
+  const several = means.dtypes({ ...settings, dtype: "" }).length > 1;
   const head = [
     "Generator",
     ...(several ? ["dtype"] : []),
@@ -167,15 +133,15 @@ export function generators(place, board, settings, names, solved, choose) {
   ];
   const estimate = (e, text, range) =>
     e && e[0] !== null
-      ? [text(e[0]), " ", el("span", { class: "range" }, range(e[1], e[2]))]
+      ? [text(e[0]), " ", el("span", { class: "range", title: e[4] ?? "" }, range(e[1], e[2]) || "no interval")]
       : el("span", { title: e?.[4] ?? "" }, DASH);
   const rows = shown.map((e) => {
     const count = solved(e);
     const own = seriesColour(Math.max(0, names.indexOf(e.generator)));
     const dot = el("i", { class: "owner" });
     dot.style.background = own;
-    const share = still(e) ? estimate(e.correctness, percent, percentInterval) : "";
-    const [speed, drawn] = still(e)
+    const share = exact(e) ? estimate(e.correctness, percent, percentInterval) : "";
+    const [speed, drawn] = exact(e)
       ? [
           [
             estimate(e.correct_speedup, factor, interval),
@@ -183,8 +149,8 @@ export function generators(place, board, settings, names, solved, choose) {
           ],
           forest(e.correct_speedup, scale, own),
         ]
-      : [el("span", { class: "muted" }, `only for tau ${board.tau[e.dtype]}`), ""];
-    const others = still(e)
+      : [el("span", { class: "muted" }, `none at tau ${digits(settings.taus.get(e.dtype))}`), ""];
+    const others = exact(e)
       ? [estimate(e.fast_1, percent, percentInterval), estimate(e.memory, factor, interval)]
       : [DASH, DASH];
     return el(

@@ -51,6 +51,11 @@ export class Controls {
       ...[...Object.keys(board.tau)]
         .filter((dtype) => words("dtype").includes(dtype))
         .map((dtype) => this.#slider(dtype, tau)),
+      el(
+        "datalist",
+        { id: "tau-stops" }, // where means are
+        board.sweep.map((tau) => el("option", { value: String(Math.round(Math.log10(tau) * STEPS)) })),
+      ),
       el("button", { type: "button", class: "plain", id: "reset", on: { click: reset } }, "Reset"),
     ];
     fill(
@@ -81,7 +86,7 @@ export class Controls {
       min: LOWEST * STEPS,
       max: HIGHEST * STEPS,
       step: 1,
-      data: { "aria-label": `tolerance tau for ${dtype}` },
+      data: { "aria-label": `tolerance tau for ${dtype}`, list: "tau-stops" },
     });
     const exact = el("input", {
       type: "text",

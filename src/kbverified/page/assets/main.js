@@ -9,6 +9,7 @@ import { block, unpack } from "./decode.js";
 import { byId, el, fill } from "./dom.js";
 import { digits, factor, interval, whole } from "./format.js";
 import { Grid } from "./grid.js";
+import { Means } from "./means.js";
 import { problem } from "./problem.js";
 import { columns } from "./rows.js";
 import { Scatter } from "./scatter.js";
@@ -21,13 +22,14 @@ const REVERSED = new Set(["speedup", "memory"]); // where more is better, the fi
 class Page {
   constructor(main) {
     this.board = main.board;
+    this.means = new Means(main.board);
     this.candidates = new Candidates(main);
     this.verdicts = new Verdicts(this.candidates, TESTS);
     this.start = defaults(this.board);
     this.names = this.candidates.words.get("generator");
     this.controls = new Controls(byId("controls"), this.board, this.candidates, this.verdicts, {
       change: (field, value) => this.change({ [field]: value }),
-      tau: (dtype, value) => this.change({ taus: new Map(this.settings.taus).set(dtype, value) }),
+      tau: (dtype, value) => this.#tau(dtype, value),
       reset: () => this.change({ ...this.start, taus: new Map(this.start.taus) }),
     });
     const open = (row) => {
@@ -96,17 +98,18 @@ class Page {
   }
 
   #list(keep) {
-    const { settings, board } = this;
+    const { settings } = this;
     const codes = this.codes.get(settings.test);
     const { missed, rows } = this.#selected();
     const pass = this.verdicts.places.get("pass");
     const passing = rows.filter((row) => codes[row] === pass);
-    headline(byId("headline"), board, settings);
+    this.#meansOfOtherTaus();
+    headline(byId("headline"), this.means, settings, (dtype, tau) => this.#tau(dtype, tau));
     this.controls.show(settings, codes, missed);
     const solved = this.#solved(codes, pass);
     generators(
       byId("generators"),
-      board,
+      this.means,
       settings,
       this.names,
       (entry) => solved.get(entry.generator)?.size ?? 0,
@@ -119,6 +122,19 @@ class Page {
     );
     clearTimeout(this.later); // of all parts of the view the plot alone may lag behind a slider
     this.later = setTimeout(() => this.#plot(passing), this.later === undefined ? 0 : 80);
+  }
+
+  #tau(dtype, value) {
+    this.change({ taus: new Map(this.settings.taus).set(dtype, value) });
+  }
+
+  /** Read the means of other tolerances as soon as one is asked for, once. */
+  #meansOfOtherTaus() {
+    if (this.asked || [...this.settings.taus].every(([dtype, tau]) => tau === this.start.taus.get(dtype))) return;
+    this.asked = unpack("sweep-data").then((sweep) => {
+      this.means.add(sweep);
+      if (this.open === "list") this.#list(true);
+    });
   }
 
   /** What the filters leave, in its order, and which filters each candidate misses. */
