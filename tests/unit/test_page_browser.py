@@ -237,15 +237,21 @@ def test_links_and_the_back_button(opened, rows):
     tab.locator(f'.body a[href*="{tail}"]').click()
     tab.wait_for_selector("#detail h2")
     assert tab.title().startswith(tail) and not tab.locator("#list").is_visible()
-    tab.locator(".crumbs a").nth(1).click()
+    tab.go_back()
+    tab.locator(f'.body .row:has(a[href*="{tail}"]) .c-problem a').click()
     tab.wait_for_selector("#detail h3 >> text=All generators")
     problem = rows[tail]["problem"]
     of_problem = [t for t, row in rows.items() if row["problem"] == problem]
     assert (
         tab.locator("#detail tbody tr").filter(has=tab.locator("a[href*='candidate']")).count() == len(of_problem) == 9
     )
-    tab.go_back()
+    tab.locator(f'#detail a[href*="{tail}"]').click()
     titled(tab, tail)
+    tab.locator(".crumbs a").nth(1).click()
+    titled(tab, f"kb/{problem}")
+    for _ in range(2):
+        tab.go_back()
+    titled(tab, f"kb/{problem}")
     tab.go_back()
     tab.wait_for_selector("#list:not([hidden])")
     assert tab.input_value("#f-level") == "1" and len(shown(tab)) == 63

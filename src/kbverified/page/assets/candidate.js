@@ -8,11 +8,12 @@ import { owner, verdict } from "./rows.js";
 import { log, source } from "./source.js";
 import { seriesColour } from "./theme.js";
 
-const MEMORY = new Map(
+/** What the memory figures are, by their names in the table. */
+export const MEMORY_NAMES = new Map(
   Object.entries({
     allocator_peak: "allocator's peak (published)",
     allocator_above: "allocator, above inputs and weights",
-    device_peak: "whole device's peak",
+    device_peak: "whole device's peak (on a CPU: resident set)",
     device_above: "whole device, during the forward",
   }),
 );
@@ -216,6 +217,7 @@ function times(shown, drawn) {
       "p",
       null,
       `${side(shown.baseline_name ?? "reference", shown.baseline_ms)} · ${side("candidate", shown.candidate_ms)}`,
+      el("span", { class: "muted" }, " (medians over rounds)"),
     ),
     drawn ? drawn.node : el("p", { class: "muted" }, "No repetition was recorded."),
     el("p", { class: "muted" }, remarks.join(" · ")),
@@ -228,7 +230,7 @@ function memory(shown) {
   return table(
     ["Figure", "Reference", "Candidate", "Ratio"],
     shown.figures.map((f) => [
-      MEMORY.get(f.name) ?? f.name,
+      MEMORY_NAMES.get(f.name) ?? f.name,
       bytes(f.baseline_bytes),
       bytes(f.candidate_bytes),
       factor(f.ratio),

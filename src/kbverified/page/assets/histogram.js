@@ -14,7 +14,7 @@ export function figure(shown) {
     return el(
       "span",
       { class: `key ${side}` },
-      `${word}: median ${time(q[2])}, quartiles ${time(q[1])} to ${time(q[3])}, ${whole(n)} launches${out}`,
+      `${word}, all ${whole(n)} launches: median ${time(q[2])}, quartiles ${time(q[1])} to ${time(q[3])}${out}`,
     );
   };
   const caption = el(

@@ -2,7 +2,7 @@
 
 import { defaults, read, write } from "./address.js";
 import { generators, headline } from "./board.js";
-import { candidate } from "./candidate.js";
+import { MEMORY_NAMES, candidate } from "./candidate.js";
 import { Candidates, Verdicts } from "./candidates.js";
 import { Controls } from "./controls.js";
 import { block, unpack } from "./decode.js";
@@ -32,15 +32,19 @@ class Page {
       tau: (dtype, value) => this.#tau(dtype, value),
       reset: () => this.change({ ...this.start, taus: new Map(this.start.taus) }),
     });
+    const memory = MEMORY_NAMES.get(main.memory);
     const open = (row) => {
       location.hash = this.link(row);
     };
     this.grid = new Grid(
       byId("candidates"),
-      columns(this.candidates, () => this.view),
+      columns(this.candidates, memory, () => this.view),
       { open, label: "candidates", sort: (key) => this.#sort(key) },
     );
-    this.scatter = new Scatter(byId("scatter"), this.candidates, { open, describe: (row) => this.#describe(row) });
+    this.scatter = new Scatter(byId("scatter"), this.candidates, memory, {
+      open,
+      describe: (row) => this.#describe(row),
+    });
     fill(
       byId("conditions"),
       this.board.lines.map((line) => el("p", null, line)),
@@ -88,13 +92,23 @@ class Page {
     return write("candidate", this.candidates.key(row).split("/"), this.settings, this.start);
   }
 
+  problemLink(row) {
+    const { suite, problem: name } = this.candidates.problem(row);
+    return write("problem", [suite, name], this.settings, this.start);
+  }
+
   #take(settings) {
     const sound = { ...settings };
     if (!this.board.arms.some(({ arm }) => arm === sound.arm)) sound.arm = this.start.arm;
     if (!TESTS.includes(sound.test)) sound.test = this.start.test;
     this.settings = sound;
     this.codes = new Map(TESTS.map((test) => [test, this.verdicts.at(test, sound.taus)]));
-    this.view = { arm: sound.arm, verdictOf: (row) => this.verdictOf(sound.test, row), link: (row) => this.link(row) };
+    this.view = {
+      arm: sound.arm,
+      verdictOf: (row) => this.verdictOf(sound.test, row),
+      link: (row) => this.link(row),
+      problemLink: (row) => this.problemLink(row),
+    };
   }
 
   #list(keep) {
@@ -205,10 +219,7 @@ class Page {
       order: this.#selected().rows,
       link: (other) => this.link(other),
       verdictOf: (test, other) => this.verdictOf(test, other),
-      problem: (other) => {
-        const p = this.candidates.problem(other);
-        return write("problem", [p.suite, p.problem], this.settings, this.start);
-      },
+      problem: (other) => this.problemLink(other),
     };
     const shown =
       view === "candidate"

@@ -17,8 +17,9 @@ export function owner(candidates, row) {
   return [dot, candidates.text("generator", row)];
 }
 
-/** The columns of the grid. `view()` gives the present { arm, verdictOf(row), link(row) }. */
-export function columns(candidates, view) {
+/** The columns of the grid. `view()` gives the present { arm, verdictOf(row), link(row), problemLink(row) }; `memory` says
+ * what the memory column compares. */
+export function columns(candidates, memory, view) {
   const several = candidates.words.get("dtype").length > 1;
   const marks = (row) =>
     candidates.text("implausible", row)
@@ -40,7 +41,7 @@ export function columns(candidates, view) {
         const { problem, name, why_inactive: left } = candidates.problem(row);
         fill(
           node,
-          el("a", { href: view().link(row), tabIndex: -1 }, problem),
+          el("a", { href: view().problemLink(row), tabIndex: -1 }, problem),
           " ",
           el("span", { class: "muted" }, name === problem ? "" : name),
           left ? el("abbr", { title: `counts in no metric: ${left}` }, " ∅") : null,
@@ -51,7 +52,7 @@ export function columns(candidates, view) {
       key: "generator",
       label: "Generator",
       class: "c-generator",
-      cell: (row, node) => fill(node, owner(candidates, row)),
+      cell: (row, node) => fill(node, el("a", { href: view().link(row), tabIndex: -1 }, owner(candidates, row))),
     },
     {
       key: "sample",
@@ -93,7 +94,7 @@ export function columns(candidates, view) {
       key: "memory",
       label: "Memory",
       class: "c-memory number",
-      hint: "reference's peak / candidate's: above 1 is less memory",
+      hint: `reference / candidate of the ${memory}: above 1 is less memory`,
       cell: (row, node) => fill(node, factor(candidates.number("memory", row))),
     },
     {
