@@ -46,6 +46,16 @@ class ModelNew(torch.nn.Module):
 '''
 HOSTILE_KEY = CandidateKey("alpha", "kb", "level1_1", 0)
 
+# Texts that would cost a careless highlighter, or a browser's layout, a long time; by the candidates that have them.
+SLOW = {
+    CandidateKey("beta", "kb", "level1_2", 0): "\n" * 250_000,
+    CandidateKey("beta", "kb", "level1_2", 1): "1 " * 125_000,
+    CandidateKey("beta", "kb", "level1_2", 2): "'''#include" + "\\'" * 120_000,
+    CandidateKey("beta", "kb", "level1_4", 0): "rb" * 125_000 + '"',
+    CandidateKey("beta", "kb", "level1_4", 1): '"""' + "/*" * 120_000 + "#include",
+    CandidateKey("beta", "kb", "level1_4", 2): "(" * 250_000,
+}
+
 
 def make(root: Path) -> Path:
     """Write the whole run below root and return the page's path."""
@@ -70,11 +80,8 @@ def _make(root: Path) -> Path:
         keys = [CandidateKey(generator, p.suite, p.problem, sample) for p in PROBLEMS for sample in range(SAMPLES)]
         for key in keys:
             hostile = key == HOSTILE_KEY
-            text = (
-                HOSTILE_SOURCE
-                if hostile
-                else f"# {key}\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
-            )
+            plain = f"# {key}\nimport torch\n\n\nclass ModelNew(torch.nn.Module):\n    pass\n"
+            text = HOSTILE_SOURCE if hostile else SLOW.get(key, plain)
             sha256 = _source(key.source_path(root), text)
             stages = hostile_stages(sha256) if hostile else stages_of(rng, dtype, sha256)
             extra = {"source": HOSTILE, "settings": {"__proto__": HOSTILE}} if hostile else {}

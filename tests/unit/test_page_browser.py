@@ -359,6 +359,18 @@ def test_no_text_of_a_candidate_becomes_markup_or_code(opened):
     assert "\\u2028" in text and "\u2028" not in text
 
 
+def test_no_source_makes_the_browser_hang(opened):
+    tab = opened()
+    for key, source in page_tree.SLOW.items():
+        began = tab.evaluate("performance.now()")
+        tab.evaluate("(key) => { location.hash = `#/candidate/${key}`; }", key.tail)
+        titled(tab, key.tail)
+        took_ms = tab.evaluate("document.body.offsetHeight && performance.now()") - began
+        assert took_ms < 5000, key  # on a busy machine; a quadratic pass over these takes minutes
+        shown_text = tab.evaluate("document.querySelector('pre.source').textContent")
+        assert shown_text.rstrip("\n") == source.rstrip("\n")
+
+
 def test_the_policy_holds_against_a_script_that_got_in(opened):
     # Were a text to become markup after all: what stands between it and the reader.
     tab = opened()
