@@ -32,16 +32,16 @@ class Page {
       tau: (dtype, value) => this.#tau(dtype, value),
       reset: () => this.change({ ...this.start, taus: new Map(this.start.taus) }),
     });
-    const memory = MEMORY_NAMES.get(main.memory);
+    this.memory = MEMORY_NAMES.get(main.memory);
     const open = (row) => {
       location.hash = this.link(row);
     };
     this.grid = new Grid(
       byId("candidates"),
-      columns(this.candidates, memory, () => this.view),
+      columns(this.candidates, this.memory, () => this.view),
       { open, label: "candidates", sort: (key) => this.#sort(key) },
     );
-    this.scatter = new Scatter(byId("scatter"), this.candidates, memory, {
+    this.scatter = new Scatter(byId("scatter"), this.candidates, {
       open,
       describe: (row) => this.#describe(row),
     });
@@ -162,7 +162,8 @@ class Page {
     const drawn = this.scatter.show(passing, this.settings.arm);
     const said = [
       `${whole(drawn)} of ${whole(passing.length)} candidates that pass have both measures.`,
-      "Right is faster, up needs less memory. Colours are those of the generators above.",
+      `Right is faster, up needs less memory (${this.memory}).`,
+      "Colours are those of the generators above.",
       "Each dot opens its candidate; the table above has the same candidates for the keyboard.",
     ];
     fill(byId("scatter-status"), drawn ? said.join(" ") : "No candidate that passes has both measures.");

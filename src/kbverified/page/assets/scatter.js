@@ -9,10 +9,9 @@ const REACH = 14; // pixels between the pointer and a dot that still counts as p
 
 export class Scatter {
   /** `describe(row)` gives the lines of the hint, `open(row)` is called by a click. */
-  constructor(place, candidates, memory, { describe, open }) {
+  constructor(place, candidates, { describe, open }) {
     this.place = place;
     this.candidates = candidates;
-    this.memory = memory;
     this.describe = describe;
     this.hint = el("div", { class: "hint", hidden: true });
     this.points = [];
@@ -51,7 +50,7 @@ export class Scatter {
         scales: { x: { time: false, distr: 3, range }, y: { distr: 3, range } },
         axes: [
           logAxis("speedup, reference time / candidate time", colours, factor),
-          { ...logAxis(`${this.memory}, reference / candidate`, colours, factor), size: 56 },
+          { ...logAxis("memory, reference / candidate", colours, factor), size: 56 },
         ],
         series: [
           {},
