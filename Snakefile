@@ -44,12 +44,14 @@ include: "workflow/rules/time.smk"
 include: "workflow/rules/ceilings.smk"
 include: "workflow/rules/memory.smk"
 include: "workflow/rules/aggregate.smk"
+include: "workflow/rules/page.smk"
 
 
 localrules:
     all,
     aggregate,
     leaderboard,
+    page,
 
 
 # Every record is requested, not only the leaderboard: Snakemake does not remake a deleted intermediate that nobody
@@ -58,6 +60,7 @@ rule all:
     default_target: True
     input:
         leaderboard=LEADERBOARD,
+        page=PAGE,
         problems=lambda wildcards: audits(),
         ceilings=CEILINGS,
         records=lambda wildcards: [record for generator in selected().candidates for record in records(generator)],

@@ -32,6 +32,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "memory": ("stages", "judge.memory", "judge.stage", "worker", "compilation.directory"),
     "aggregate": ("aggregation",),
     "leaderboard": ("aggregation", "leaderboard"),
+    "page": ("aggregation", "page.build"),
 }
 # Hands over to one of many: it counts itself, but not what it imports.
 NOT_FOLLOWED = ("stages",)
@@ -40,7 +41,7 @@ NOT_FOLLOWED = ("stages",)
 # in protocol.digest(stage), the shape of records by SCHEMA_VERSION and by the modules that fill them, paths by being
 # the rules' inputs and outputs. The stages that only interpret records depend on all of it.
 LEFT_OUT = ("keys", "protocol", "records")
-INTERPRETING = ("aggregate", "leaderboard")
+INTERPRETING = ("aggregate", "leaderboard", "page")
 
 
 @cache
@@ -70,7 +71,8 @@ def files(stage: str) -> list[Path]:
         if path.suffix == ".py" and path.stem not in NOT_FOLLOWED:
             waiting.extend(_imports(path))
         # A package's other files (C++ or CUDA headers, templates) are read by its modules.
-        waiting.extend(p for p in path.parent.iterdir() if p.is_file() and p.suffix not in (".py", ".pyc", ".typed"))
+        others = (*path.parent.iterdir(), *path.parent.joinpath("assets").rglob("*"))
+        waiting.extend(p for p in others if p.is_file() and p.suffix not in (".py", ".pyc", ".typed"))
     return sorted(found)
 
 

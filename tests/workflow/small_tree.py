@@ -38,7 +38,7 @@ device: cpu
 GENERATORS = "generator\torigin\ngood\timport\nbad\timport\n"
 
 STAGES = ("compile", "hidden-gate", "time-fp32", "time-tf32", "memory")
-AGGREGATES = {"results/leaderboard.json", "results/leaderboard.csv", "results/leaderboard.md"}
+AGGREGATES = {f"results/leaderboard.{ending}" for ending in ("json", "csv", "md", "html")}
 
 
 def records_of(*tails: str, stages: tuple[str, ...] = STAGES) -> set[str]:

@@ -34,7 +34,7 @@ def test_editing_one_candidate_reruns_its_stages_and_the_tables(finished: Tree) 
 def test_an_edit_that_keeps_an_old_time_is_an_edit(finished: Tree) -> None:
     finished.write("generations/bad/tiny/level1_2/0.py", "answer = 44\n")
     os.utime(finished.path / "generations/bad/tiny/level1_2/0.py", (1, 1))
-    one = {"compile": 1, "hidden_gate": 1, "time": 2, "memory": 1, "aggregate": 1, "leaderboard": 1}
+    one = {"compile": 1, "hidden_gate": 1, "time": 2, "memory": 1, "aggregate": 1, "leaderboard": 1, "page": 1}
     assert finished.planned() == one
 
 
@@ -87,7 +87,7 @@ def test_ceilings_that_are_measured_again_rerun_the_tables_only(finished: Tree) 
     (finished.path / CEILINGS).unlink()
     assert finished.rewritten() == {CEILINGS} | tables_of("good", "bad")
     finished.replace("src/kbverified/protocol.py", "CEILING_REPETITIONS = 20", "CEILING_REPETITIONS = 19")
-    assert finished.planned() == {"ceilings": 1, "aggregate": 2, "leaderboard": 1}
+    assert finished.planned() == {"ceilings": 1, "aggregate": 2, "leaderboard": 1, "page": 1}
 
 
 def test_editing_a_module_reruns_the_stages_that_import_it(finished: Tree) -> None:
@@ -95,14 +95,14 @@ def test_editing_a_module_reruns_the_stages_that_import_it(finished: Tree) -> No
     timing.write_text("# A comment changes nothing.\n" + timing.read_text())
     assert finished.planned() == {}
     timing.write_text(timing.read_text() + "\n_UNUSED = 1\n")
-    assert finished.planned() == {"time": 6, "aggregate": 2, "leaderboard": 1}
+    assert finished.planned() == {"time": 6, "aggregate": 2, "leaderboard": 1, "page": 1}
 
 
 @pytest.mark.parametrize("module", ["metrics.py", "aggregation.py", "static_view/flags.py"])
 def test_editing_what_interprets_records_reruns_aggregation_only(finished: Tree, module: str) -> None:
     path = finished.path / "src/kbverified" / module
     path.write_text(path.read_text() + "\n_UNUSED = 1\n")
-    assert finished.planned() == {"aggregate": 2, "leaderboard": 1}
+    assert finished.planned() == {"aggregate": 2, "leaderboard": 1, "page": 1}
 
 
 def test_a_longer_time_limit_reruns_nothing_and_a_sandbox_level_everything(finished: Tree) -> None:

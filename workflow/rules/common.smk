@@ -13,6 +13,7 @@ OUTPUTS: none; afterwards these names are set
     DEVICE        cuda or cpu
     SPECS         the rows of the generators table, by name
     LEADERBOARD   paths of the final tables
+    PAGE          path of the page that shows them
 
 audits(), records() and metadata() look up what is selected when asked: one candidate's record never scans all others.
 """
@@ -49,6 +50,7 @@ if "--delete-all-output" in sys.argv and any(row.origin == "api" for row in ROWS
 SPECS = {row.generator: row for row in ROWS}
 # Named by path and not by reference, which takes a quadratic time: docs/decisions/0011-planning-at-scale.md.
 LEADERBOARD = [f"results/leaderboard.{ending}" for ending in ("json", "csv", "md")]
+PAGE = "results/leaderboard.html"
 # What aggregation is told; everything else in the configuration is about stages.
 AGGREGATION = SETTINGS.aggregation()
 

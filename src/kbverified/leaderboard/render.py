@@ -22,6 +22,8 @@ from kbverified.metrics import OPTIONAL_ARMS, Arm
 from kbverified.static_view.describe import KINDS, LABELS
 from kbverified.verdicts import Test
 
+PAGE_NAME = "leaderboard.html"
+"""The page beside them, which kbverified.page makes."""
 FILE_NAMES = {"json": "leaderboard.json", "csv": "leaderboard.csv", "md": "leaderboard.md"}
 DASH = "–"
 
@@ -303,5 +305,6 @@ def print_leaderboard(leaderboard: Leaderboard, directory: Path, console: Consol
     if leaderboard.excluded:
         names = ", ".join(f"{e.suite}/{e.problem}" for e in leaderboard.excluded)
         console.print(f"Left out: {names} (reasons in {FILE_NAMES['md']})", highlight=False, markup=False)
-    for name in FILE_NAMES.values():
+    page = [PAGE_NAME] if (directory / PAGE_NAME).exists() else []
+    for name in (*FILE_NAMES.values(), *page):
         console.print(str(directory / name), highlight=False, markup=False)
