@@ -18,6 +18,7 @@ from kbverified.keys import EVERY_STAGE
 
 # Commands whose modules bring their own arguments: add_parser(subparsers), run(arguments) -> exit code or None.
 MODULES = {
+    "check": "kbverified.check",
     "import-problems": "kbverified.problem_import",
     "import-runs": "kbverified.run_import",
     "generate": "kbverified.generators",
@@ -46,7 +47,7 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         _add_settings(one)
     audit.set_defaults(timeout_s=600.0)
     for name, module in MODULES.items():
-        if command in (name, None, "-h", "--help"):
+        if command == name or command not in (*MODULES, "stage", "audit-problem"):  # help and mistakes name them all
             importlib.import_module(module).add_parser(subparsers)
     return parser
 
@@ -189,7 +190,12 @@ def main(argv: list[str] | None = None) -> int:
         return EXIT_BAD_INPUT
     except (OSError, RuntimeError, MemoryError, subprocess.TimeoutExpired) as error:  # full disk, no GPU, no compiler
         print(f"kbverified: infrastructure fault, nothing was recorded: {printable(str(error))}", file=sys.stderr)
-        return EXIT_INFRASTRUCTURE
+        return _fault_code(arguments)
     except Exception:  # whatever a candidate brought about in the judge: no verdict, no record, and tried again
         print(f"kbverified: unforeseen, nothing was recorded:\n{printable(traceback.format_exc())}", file=sys.stderr)
-        return EXIT_INFRASTRUCTURE
+        return _fault_code(arguments)
+
+
+def _fault_code(arguments: argparse.Namespace) -> int:
+    """The exit code of a fault of the machine: a command for people has a small one of its own."""
+    return getattr(arguments, "fault_code", EXIT_INFRASTRUCTURE)
