@@ -6,11 +6,13 @@ Exit codes: 0 a record was written, whatever the verdict; the others are those o
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
@@ -19,6 +21,7 @@ from kbverified.keys import EVERY_STAGE
 # Commands whose modules bring their own arguments: add_parser(subparsers), run(arguments) -> exit code or None.
 MODULES = {
     "check": "kbverified.check",
+    "doctor": "kbverified.doctor",
     "import-problems": "kbverified.problem_import",
     "import-runs": "kbverified.run_import",
     "generate": "kbverified.generators",
@@ -172,6 +175,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Where a report is printed: whoever reads it may have seen enough (``| head``), and the exit code stays."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the second is rich's word for the first
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
@@ -189,11 +202,16 @@ def main(argv: list[str] | None = None) -> int:
         print(f"kbverified: {printable(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except (OSError, RuntimeError, MemoryError, subprocess.TimeoutExpired) as error:  # full disk, no GPU, no compiler
-        print(f"kbverified: infrastructure fault, nothing was recorded: {printable(str(error))}", file=sys.stderr)
+        print(f"kbverified: {_fault_says(arguments)}: {printable(str(error))}", file=sys.stderr)
         return _fault_code(arguments)
     except Exception:  # whatever a candidate brought about in the judge: no verdict, no record, and tried again
         print(f"kbverified: unforeseen, nothing was recorded:\n{printable(traceback.format_exc())}", file=sys.stderr)
         return _fault_code(arguments)
+
+
+def _fault_says(arguments: argparse.Namespace) -> str:
+    people = hasattr(arguments, "fault_code")
+    return "a fault of the machine, no verdict" if people else "infrastructure fault, nothing was recorded"
 
 
 def _fault_code(arguments: argparse.Namespace) -> int:

@@ -95,6 +95,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
     from kbverified.check import chain, judged, place, question
     from kbverified.check.live import Live
+    from kbverified.cli import reader_may_leave
 
     asked = question.of(arguments)
     errors = Console(stderr=True, highlight=False)
@@ -107,10 +108,11 @@ def _check(arguments: argparse.Namespace) -> int:
                 live.done(done[-1])
                 judged.require_usable(done[-1], asked)
         result = judged.judge(where)
-    if arguments.json:
-        print(judged.document(result, asked, done, arguments.keep))
-    else:
-        _print(result, asked, arguments.keep)
+    with reader_may_leave():
+        if arguments.json:
+            print(judged.document(result, asked, done, arguments.keep))
+        else:
+            _print(result, asked, arguments.keep)
     return result.outcome.exit_code
 
 

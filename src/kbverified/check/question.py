@@ -164,7 +164,7 @@ def find_problem(text: str, suite: str | None, root: Path | None) -> tuple[Probl
         raise ValueError(
             f"--problem {text!r} is no problem: write level1_19, suite/level1_19, or the path of a .py file"
         )
-    place = _checkout(root)
+    place = _root(root)
     suites = [suite] if suite is not None else _suites(place)
     found = [key for key in (ProblemKey(name, text) for name in suites) if key.source_path(place).is_file()]
     if len(found) != 1:
@@ -194,16 +194,20 @@ def _name(path: Path) -> str:
     return rows[path.name].name if path.name in rows else plain
 
 
-def _checkout(root: Path | None) -> Path:
-    """The folder that has problems/: the one that is named, this one or one above it, or where this package lies."""
-    if root is not None:
-        if not (root / "problems").is_dir():
-            raise ValueError(f"--root {root}: no folder problems/ in it")
-        return root.absolute()
-    for folder in (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[3]):
-        if (folder / "problems").is_dir() and _suites(folder):
-            return folder
-    raise ValueError("no folder problems/ here: go into a checkout, name one with --root, or give a problem's .py file")
+def checkout() -> Path | None:
+    """The folder that has problems/: this one, one above it, or the one that this package lies in; None without."""
+    folders = (Path.cwd(), *Path.cwd().parents, Path(__file__).resolve().parents[3])
+    return next((folder for folder in folders if _suites(folder)), None)
+
+
+def _root(named: Path | None) -> Path:
+    """Where to look for suites. Raises ValueError where there are none."""
+    if named is not None and not (named / "problems").is_dir():
+        raise ValueError(f"--root {named}: no folder problems/ in it")
+    found = named.absolute() if named is not None else checkout()
+    if found is None:
+        raise ValueError("no problems/ here: go into a checkout, name one with --root, or give a problem's .py file")
+    return found
 
 
 def _suites(root: Path) -> list[str]:

@@ -148,6 +148,8 @@ def memory(row: Row) -> Table | str:
 
 def remarks(row: Row, question: Question) -> Iterator[str]:
     """Sentences about this row that its numbers do not say; the gravest first."""
+    if row["sandbox"] == "none":
+        yield "the sandbox kept nothing from the candidate (level none): kbverified doctor says why"
     if row["degenerate"]:
         yield "the problem is degenerate (its output is 0 throughout): it counts in no table"
     if row["non_discriminating"]:
