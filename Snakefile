@@ -9,6 +9,7 @@ One file target per candidate and stage, in the order of the includes below:
     snakemake --cores all --configfile config/kernelbench.yaml
     snakemake --cores all results/kernels/GENERATOR.parquet  one generator
     snakemake -n                                             what would run, and why
+    snakemake --report report.html                           tables, run times and the graph of rules as one HTML file
 
 Stages have a rising ``priority``: what holds a GPU starts before what makes more of it ready, and a candidate that was
 begun is finished before the next, so that a run that is cut short leaves whole candidates.
@@ -33,6 +34,9 @@ os.environ.update(PYTHONPATH=os.pathsep.join([sys.path[0], *filter(None, [os.env
 
 
 configfile: "config/config.yaml"
+
+
+report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
