@@ -48,6 +48,26 @@ def packages() -> Iterator[Finding]:
         yield warn("Snakemake", found, todo)
     else:
         yield ok("Snakemake", found)
+        yield report_parts(_package_folder("snakemake"))
+
+
+REPORT_PARTS = ("react/react.production.min.js", "tailwindcss/tailwind.css", "vega/vega.js", "vega-embed/vega-embed.js")
+"""Some of what Snakemake puts into its report; they lie in its wheel, and are downloaded where they do not."""
+
+
+def report_parts(snakemake: Path | None) -> Finding:
+    """Whether ``snakemake --report`` needs no network: its JavaScript is beside the installed package."""
+    missing = [part for part in REPORT_PARTS if snakemake is None or not (snakemake / "assets/data" / part).is_file()]
+    if missing:
+        todo = "pip install --force-reinstall snakemake, from a wheel: else snakemake --report downloads it each time"
+        return warn("Snakemake's report", f"parts are missing: {', '.join(missing)}", todo)
+    return ok("Snakemake's report", "its parts are installed: snakemake --report needs no network")
+
+
+def _package_folder(package: str) -> Path | None:
+    """Where a package lies, found without importing it."""
+    found = importlib.util.find_spec(package)
+    return Path(found.origin).parent if found is not None and found.origin else None
 
 
 def _version(package: str) -> str | None:
