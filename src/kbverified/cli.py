@@ -19,24 +19,45 @@ from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.keys import EVERY_STAGE
 
 # Commands whose modules bring their own arguments: add_parser(subparsers), run(arguments) -> exit code or None.
+# In the order in which the help lists them: for people first, then what the workflow calls.
 MODULES = {
     "check": "kbverified.check",
     "doctor": "kbverified.doctor",
     "import-problems": "kbverified.problem_import",
     "import-runs": "kbverified.run_import",
-    "generate": "kbverified.generators",
     "leaderboard": "kbverified.leaderboard",
     "device-run": "kbverified.device_run",
     "merge-records": "kbverified.merge_records",
+    "generate": "kbverified.generators",
     "ceilings": "kbverified.roofline.ceilings",
 }
+OWN = ("stage", "audit-problem")
+
+EXAMPLES = """\
+examples:
+  kbverified doctor                                                 what this machine can do, and what to mend
+  kbverified check kernel.py --problem level1_1                     one kernel, every stage, a verdict
+  kbverified import-problems --from ../KernelBench --suite kernelbench
+  kbverified import-runs --from ../KernelBench/runs/my-run --generator my-model --suite kernelbench
+  snakemake --cores all                                             many kernels: the workflow
+  kbverified leaderboard                                            what its last run found
+
+kbverified COMMAND --help has more. stage, audit-problem, ceilings and generate are called by the workflow.
+exit code: 0 done, 2 usage or bad input, 75 a fault of the machine (try again); check and doctor: 1 fail, 3 a fault.
+"""
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="kbverified", description="Verified, timed and explained results for model-written GPU kernels."
+        prog="kbverified",
+        description="Verified, timed and explained results for model-written GPU kernels.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in MODULES.items():
+        if command == name or command not in (*MODULES, *OWN):  # help and mistakes name them all
+            importlib.import_module(module).add_parser(subparsers)
     stage = subparsers.add_parser("stage", help="run one stage of one candidate and write its record")
     stage.add_argument("stage", choices=EVERY_STAGE)
     stage.add_argument("--candidate", type=Path, required=True)
@@ -49,9 +70,6 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         one.add_argument("--out", type=Path, required=True)
         _add_settings(one)
     audit.set_defaults(timeout_s=600.0)
-    for name, module in MODULES.items():
-        if command == name or command not in (*MODULES, "stage", "audit-problem"):  # help and mistakes name them all
-            importlib.import_module(module).add_parser(subparsers)
     return parser
 
 

@@ -12,7 +12,8 @@ from kbverified.check.chain import Done
 from kbverified.cli import printable
 from kbverified.records import ProblemRecord, StageRecord
 
-SAID_SHOWN = 70
+WAITS = "waiting for"
+"""How a stage's word begins that another job has the device (lease.py)."""
 
 
 class Live:
@@ -39,8 +40,8 @@ class Live:
     def running(self, step: str, seconds: float, said: str) -> None:
         """A step is under way; ``said`` is the last that its command said."""
         if self._status is not None:
-            text = printable(said)[:SAID_SHOWN]
-            self._status.update(Text(f"{step} {seconds:.0f} s{f'  {text}' if text else ''}"))
+            waits = f", {printable(said)}" if said.startswith(WAITS) else ""
+            self._status.update(Text(f"{step} {seconds:.0f} s{waits}"))
 
     def done(self, step: Done) -> None:
         line = f"  {step.name:<{self._width}}  {step.duration_s:6.1f} s  {outcome(step)}"

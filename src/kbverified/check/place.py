@@ -83,6 +83,7 @@ def made(question: Question, keep: Path | None) -> Iterator[Place]:
         # A worker of root's has a uid of its own, and has to get at the files that it is given.
         root.chmod(0o711 if os.geteuid() == 0 else 0o700)
     place = Place(root, question)
+    os.umask(0o022)  # whatever this user's is: a worker has to read what it is given, behind a root that nobody enters
     try:
         for source, target in ((question.candidate, place.candidate), (question.problem.path, place.problem)):
             target.parent.mkdir(parents=True, exist_ok=True)
