@@ -17,9 +17,10 @@ GPU := $(if $(wildcard /dev/nvidia0),-r envs/gpu.txt)
 STAMP := $(VENV)/.installed
 CODE := src tests workflow benchmarks .ci
 
-.PHONY: help demo test test-gpu lint bench bench-compile bench-gpu mutants device-run forget tools clean
+.PHONY: help setup demo test test-gpu lint bench bench-compile bench-gpu mutants device-run forget tools clean
 
 help:
+	@echo 'make setup       set up $(VENV) and no more: kbverified check and kbverified doctor run in it'
 	@echo 'make demo        set up, run config/config.yaml on $(CORES) cores, print the leaderboard'
 	@echo 'make test        set up, run the tests (no GPU needed)'
 	@echo 'make lint        formatting, ruff, mypy, snakefmt, snakemake --lint'
@@ -44,6 +45,8 @@ $(STAMP): pyproject.toml envs/constraints.txt envs/gpu.txt Makefile | tools
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c envs/constraints.txt $(TORCH) $(GPU) -e '.[dev]'
 	touch $@
+
+setup: $(STAMP)
 
 # --- the two commands -----------------------------------------------------------------------------------------
 

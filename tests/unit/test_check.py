@@ -295,6 +295,7 @@ def test_the_page_says_why_a_number_is_missing(tmp_path):
     )
     assert "FAIL hidden test: wrong_value" in text and "d2_scale_3: needs tau 0.5, has 0.001" in text
     assert line(text, "d2_scale_3").split()[1:4] == ["above", "tau", "0.5"]
+    assert "time-tf32: its rounds differ too much for a time" in text
     assert "time-tf32: unstable" in line(text, "matched") and "time-tf32: unstable" in line(text, "published")
 
 

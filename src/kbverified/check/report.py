@@ -181,6 +181,10 @@ def _remarks_on_times(row: Row, question: Question) -> Iterator[str]:
         yield f"unusually fast, review it before you believe it: {claims.partition(': ')[2]}"
     for stage in (stage for stage in TIME_STAGES if stage in question.stages):
         t = column_name(stage)
+        if row[f"{t}_verdict"] == "unstable":
+            yield f"{stage}: its rounds differ too much for a time; run it again when nothing else uses the machine"
+        if row[f"{t}_candidate_ms"] is None:
+            continue
         if row[f"{t}_baseline_disturbed"]:
             yield f"{stage}: the reference ran at another speed beside the candidate than alone"
         if row[f"{t}_interleaved"] is False:
