@@ -14,7 +14,6 @@ the tables, which hold what ``BETWEEN_PROCESS_SD`` has for the device; coverage 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from kbverified import metrics, protocol, round_statistics, statistics
+from kbverified import metrics, protocol, statistics
 from kbverified.kernel_table import column_name
 from kbverified.round_statistics import Interval
 
@@ -154,36 +153,6 @@ def sd_for_coverage(found: Sequence[Repeat], confidence: float = protocol.CONFID
     return needed[math.ceil(confidence * len(needed)) - 1] if needed else None
 
 
-def clustered_share_interval(
-    found: Sequence[Repeat],
-    hit: Callable[[Repeat], bool],
-    confidence: float = protocol.CONFIDENCE,
-    resamples: int = protocol.BOOTSTRAP_RESAMPLES,
-) -> Interval | None:
-    """Interval of the share of repeats that hit, by bootstrap over problems; None for too few of them.
-
-    Where all or none hit, every resample looks alike and says nothing: the exact interval then, with each problem as
-    one trial.
-    """
-    size = Counter(one.problem for one in found)
-    good = Counter(one.problem for one in found if hit(one))
-    problems = sorted(size)
-    if len(problems) < round_statistics.minimum_units(confidence):
-        return None
-    hits = np.array([good[p] for p in problems], dtype=np.float64)
-    sizes = np.array([size[p] for p in problems], dtype=np.float64)
-    if hits.sum() in (0.0, sizes.sum()):
-        return statistics.exact_share_interval(len(problems) if hits.any() else 0, len(problems), confidence)
-    seed = statistics.seed_from("aa", problems, hits.tolist())
-    counts = statistics.resample_counts(len(problems), seed, resamples)
-    return statistics.percentile_interval((counts @ hits) / (counts @ sizes), len(problems), confidence)
-
-
-def coverage_interval(found: Sequence[Repeat]) -> Interval | None:
-    """Interval of the share that covers 1; None for too few problems."""
-    return clustered_share_interval(found, Repeat.covers)
-
-
 def _mean_of_problems(given: Sequence[Repeat], confidence: float, resamples: int) -> tuple[float, Interval | None]:
     """Geometric mean over problems of each one's own, and its interval by bootstrap over problems."""
     of_problem: dict[str, list[float | None]] = {}
@@ -217,7 +186,7 @@ def study(
         return metrics.share([hit(one) for one in given])
 
     def interval(hit: Callable[[Repeat], bool]) -> Interval | None:
-        return clustered_share_interval(given, hit, confidence, resamples)
+        return statistics.clustered_share_interval(((one.problem, hit(one)) for one in given), confidence, resamples)
 
     def within(bound: float) -> Callable[[Repeat], bool]:
         return lambda one: one.ratio is not None and abs(one.ratio - 1.0) <= bound

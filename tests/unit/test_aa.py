@@ -66,7 +66,8 @@ def test_repeats_of_one_problem_count_as_one():
                 ratio = 1.1 if bad else 1.0
                 about = (f"s/level1_{name}", 1, "time-tf32", "cuda", "pass")
                 found.append(aa.Repeat(*about, ratio, ratio * 0.99, ratio * 1.01))
-    widths = [high - low for low, high in (aa.coverage_interval(together), aa.coverage_interval(apart))]
+    intervals = [aa.study(found, "time-tf32").coverage_interval for found in (together, apart)]
+    widths = [high - low for low, high in intervals]
     assert widths[0] > 1.5 * widths[1]
 
 
