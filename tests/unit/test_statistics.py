@@ -104,3 +104,21 @@ def test_seed_depends_on_content_alone():
     assert statistics.seed_from("a", [(1.0, 2.0)]) == statistics.seed_from("a", [(1.0, 2.0)])
     assert statistics.seed_from("a", [(1.0, 2.0)]) != statistics.seed_from("b", [(1.0, 2.0)])
     assert statistics.seed_from("a", [(1.0, 2.0)]) != statistics.seed_from("a", [(1.0,), (2.0,)])
+
+
+def test_a_cluster_is_one_unit_however_many_it_holds():
+    """Eight clusters, two of which hit: the interval is that of 2 of 8, whether each holds one unit or fifty."""
+    single = [(f"c{i}", i < 2) for i in range(8)]
+    wide = statistics.clustered_share_interval(single)
+    many = statistics.clustered_share_interval([unit for unit in single for _ in range(50)])
+    # Binomial(8, 1/4) lies between 0 and 6 of 8 with far more than 95 %; between 0 and 4 of 8 with 97.3 %.
+    assert wide.low == 0.0 and 4 / 8 <= wide.high <= 6 / 8
+    assert many == pytest.approx(wide, abs=0.13), "another seed, the same distribution on a grid of eighths"
+
+
+def test_clusters_of_which_all_or_none_hit_get_the_exact_interval():
+    for hit, expected in ((True, (0.025 ** (1 / 6), 1.0)), (False, (0.0, 1 - 0.025 ** (1 / 6)))):
+        units = [(f"c{i % 6}", hit) for i in range(60)]
+        assert statistics.clustered_share_interval(units) == pytest.approx(expected)
+    assert statistics.clustered_share_interval([("a", True), ("b", False)]) is None
+    assert statistics.clustered_share_interval([]) is None
