@@ -54,17 +54,17 @@ def text(found: Sequence[Study]) -> str:
     header += ["coverage, rounds only", "with table", "sd %", "sd for coverage %"]
     rows = []
     for one in found:
-        covered = _percent(one.coverage)
-        if one.coverage_interval is not None:
-            covered += f" [{', '.join(map(_percent, one.coverage_interval))}]"
+        covered = _percent(one.coverage.value)
+        if one.coverage.interval is not None:
+            covered += f" [{', '.join(map(_percent, one.coverage.interval))}]"
         rows.append(
             [
                 one.stage,
                 "all" if one.level is None else str(one.level),
                 *(str(n) for n in (one.n, one.n_problems, one.n_unstable, one.n_other)),
                 _number(one.median_ratio),
-                _percent(one.within_1),
-                _percent(one.within_3),
+                _percent(one.within_1.value),
+                _percent(one.within_3.value),
                 _number(one.furthest),
                 covered,
                 _percent(one.coverage_with_table),

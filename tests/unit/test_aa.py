@@ -34,13 +34,13 @@ def test_where_rounds_say_all_there_is_nothing_between():
     assert aa.between_process_sd(found) < 0.0015
     assert aa.sd_for_coverage(found) < 0.0015
     study = aa.study(found, "time-tf32")
-    assert study.coverage_interval.low < 0.95 < study.coverage_interval.high
+    assert study.coverage.interval.low < 0.95 < study.coverage.interval.high
 
 
 def test_with_the_found_value_the_coverage_is_right(monkeypatch):
     found = simulated(0.01, 0.003)
     before = aa.study(found, "time-tf32")
-    assert before.coverage < 0.6 and before.coverage_interval.high < 0.7
+    assert before.coverage.value < 0.6 and before.coverage.interval.high < 0.7
     assert before.coverage_with_table is None
     monkeypatch.setattr(protocol, "BETWEEN_PROCESS_SD", {"cuda": before.sd_for_coverage})
     other = simulated(0.01, 0.003, seed=2)
@@ -66,7 +66,7 @@ def test_repeats_of_one_problem_count_as_one():
                 ratio = 1.1 if bad else 1.0
                 about = (f"s/level1_{name}", 1, "time-tf32", "cuda", "pass")
                 found.append(aa.Repeat(*about, ratio, ratio * 0.99, ratio * 1.01))
-    intervals = [aa.study(found, "time-tf32").coverage_interval for found in (together, apart)]
+    intervals = [aa.study(found, "time-tf32").coverage.interval for found in (together, apart)]
     widths = [high - low for low, high in intervals]
     assert widths[0] > 1.5 * widths[1]
 
@@ -108,8 +108,8 @@ def repeat(problem: int, ratio: float, half: float = 0.005) -> aa.Repeat:
 def test_the_mean_is_of_problems_and_no_problem_weighs_more_for_more_repeats():
     found = [repeat(1, 1.21)] * 3 + [repeat(2, 1.0)]
     study = aa.study(found, "time-fp32")
-    assert study.mean_ratio == pytest.approx(1.1), "sqrt(1.21 * 1.0)"
-    assert study.mean_ratio_interval is None, "two problems have none"
+    assert study.mean_ratio.value == pytest.approx(1.1), "sqrt(1.21 * 1.0)"
+    assert study.mean_ratio.interval is None, "two problems have none"
     assert (study.n_known, study.n_problems_known) == (4, 2)
 
 
@@ -117,14 +117,15 @@ def test_where_every_repeat_hits_the_interval_does_not_claim_certainty():
     """Ten problems of ten: Clopper and Pearson's lower end is 0.025 ** (1 / 10), however many repeats each has."""
     found = [repeat(problem, 1.001) for problem in range(10) for _ in range(4)]
     study = aa.study(found, "time-fp32")
-    assert study.within_1 == study.coverage == 1.0
-    assert study.coverage_interval == pytest.approx((0.025**0.1, 1.0))
+    assert study.within_1.value == study.coverage.value == 1.0
+    assert study.coverage.interval == pytest.approx((0.025**0.1, 1.0))
     off = aa.study([repeat(problem, 1.05) for problem in range(10)], "time-fp32")
-    assert off.within_3 == off.coverage == 0.0
-    assert off.coverage_interval == pytest.approx((0.0, 1.0 - 0.025**0.1))
+    assert off.within_3.value == off.coverage.value == 0.0
+    assert off.coverage.interval == pytest.approx((0.0, 1.0 - 0.025**0.1))
 
 
 def test_no_repeat_gives_no_number():
     study = aa.study([], "time-tf32")
-    assert (study.n, study.mean_ratio, study.within_1, study.coverage, study.coverage_interval) == (0, *[None] * 4)
+    assert study.n == 0
+    assert study.mean_ratio == study.within_1 == study.coverage == (None, None)
     assert aa.studies([]) == []

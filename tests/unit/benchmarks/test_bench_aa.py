@@ -23,10 +23,10 @@ def test_repeats_come_from_records_and_unstable_ones_have_no_ratio(tmp_path: Pat
     assert [one.ratio for one in found] == pytest.approx([1.0, 4 / 4.02, 4 / 4.2, None])
     whole = studies(found)[-1]
     assert (whole.n, whole.n_problems, whole.n_unstable, whole.n_other) == (4, 1, 1, 0)
-    assert (whole.within_1, whole.within_3) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
+    assert (whole.within_1.value, whole.within_3.value) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert whole.furthest == pytest.approx(4 / 4.2)
-    assert whole.coverage == pytest.approx(1 / 3)
-    assert whole.coverage_interval is None, "one problem has no interval"
+    assert whole.coverage.value == pytest.approx(1 / 3)
+    assert whole.coverage.interval is None, "one problem has no interval"
     assert aa.main([str(tmp_path), "--json", str(tmp_path / "out.json")]) == 0
     shown = capsys.readouterr().out
     assert "66.7" in shown
