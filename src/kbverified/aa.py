@@ -149,38 +149,23 @@ def sd_for_coverage(found: Sequence[Repeat], confidence: float = protocol.CONFID
     return needed[math.ceil(confidence * len(needed)) - 1] if needed else None
 
 
-class _ByProblem:
-    """Repeats that have a ratio and an interval, problem by problem, and draws of the problems."""
-
-    def __init__(self, given: Iterable[Repeat], confidence: float, resamples: int) -> None:
-        found: dict[str, list[Repeat]] = {}
-        for one in given:
-            found.setdefault(one.problem, []).append(one)
-        names = sorted(found)
-        self.problems = [found[name] for name in names]
-        self.repeats = [one for several in self.problems for one in several]
-        self.confidence = confidence
-        seed = statistics.seed_from("aa", names)
-        self.counts = statistics.resample_counts(len(names), seed, resamples) if names else None
-
-    def share(self, hit: Callable[[Repeat], bool]) -> Estimated:
-        if self.counts is None:
-            return Estimated(None, None)
-        hits, sizes = [sum(map(hit, several)) for several in self.problems], [len(several) for several in self.problems]
-        interval = statistics.clustered_share_interval(hits, sizes, self.counts, self.confidence)
-        return Estimated(sum(hits) / sum(sizes), interval)
-
-    def mean_ratio(self) -> Estimated:
-        if self.counts is None:
-            return Estimated(None, None)
-        means = [metrics.geometric_mean(one.ratio for one in several) for several in self.problems]
-        interval = statistics.geometric_mean_interval(means, self.counts, self.confidence)
-        return Estimated(metrics.geometric_mean(means), interval)
-
-
 def within(bound: float) -> Callable[[Repeat], bool]:
     """Whether a repeat's ratio is no further from 1 than that."""
     return lambda one: one.ratio is not None and abs(one.ratio - 1.0) <= bound
+
+
+def _mean_of_problems(given: Sequence[Repeat], confidence: float, resamples: int) -> Estimated:
+    """Geometric mean over problems of each one's own, and its interval by bootstrap over problems."""
+    of_problem: dict[str, list[float | None]] = {}
+    for one in given:
+        of_problem.setdefault(one.problem, []).append(one.ratio)
+    if not of_problem:
+        return Estimated(None, None)
+    problems = sorted(of_problem)
+    means = [metrics.geometric_mean(of_problem[problem]) for problem in problems]
+    counts = statistics.resample_counts(len(problems), statistics.seed_from("clusters", problems), resamples)
+    interval = statistics.geometric_mean_interval(means, counts, confidence)
+    return Estimated(metrics.geometric_mean(means), interval)
 
 
 def study(
@@ -193,9 +178,15 @@ def study(
 ) -> Study:
     """What the repeats of one stage, and one level if given, say."""
     chosen = [one for one in found if one.stage == stage and level in (None, one.level)]
-    given = _ByProblem(known(chosen), confidence, resamples)
-    ratios = [one.ratio for one in given.repeats if one.ratio is not None]
-    sd = protocol.BETWEEN_PROCESS_SD.get(given.repeats[0].kind if given.repeats else "cuda")
+    given = known(chosen)
+    ratios = [one.ratio for one in given if one.ratio is not None]
+    sd = protocol.BETWEEN_PROCESS_SD.get(given[0].kind if given else "cuda")
+
+    def share(hit: Callable[[Repeat], bool]) -> Estimated:
+        units = [(one.problem, hit(one)) for one in given]
+        interval = statistics.clustered_share_interval(units, confidence, resamples)
+        return Estimated(metrics.share([good for _, good in units]), interval)
+
     return Study(
         stage=stage,
         level=level,
@@ -203,17 +194,17 @@ def study(
         n_problems=len({one.problem for one in chosen}),
         n_unstable=sum(one.verdict == "unstable" for one in chosen),
         n_other=sum(one.verdict not in ("pass", "unstable") for one in chosen),
-        n_known=len(given.repeats),
-        n_problems_known=len(given.problems),
-        mean_ratio=given.mean_ratio(),
+        n_known=len(given),
+        n_problems_known=len({one.problem for one in given}),
+        mean_ratio=_mean_of_problems(given, confidence, resamples),
         median_ratio=statistics.median(ratios),
-        within_1=given.share(within(0.01)),
-        within_3=given.share(within(0.03)),
+        within_1=share(within(0.01)),
+        within_3=share(within(0.03)),
         furthest=max(ratios, key=lambda ratio: abs(math.log(ratio)), default=None),
-        coverage=given.share(Repeat.covers),
-        coverage_with_table=given.share(lambda one: one.covers(sd)).value if sd is not None else None,
-        sd=between_process_sd(given.repeats),
-        sd_for_coverage=sd_for_coverage(given.repeats, confidence),
+        coverage=share(Repeat.covers),
+        coverage_with_table=share(lambda one: one.covers(sd)).value if sd is not None else None,
+        sd=between_process_sd(given),
+        sd_for_coverage=sd_for_coverage(given, confidence),
     )
 
 

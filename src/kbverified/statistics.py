@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
 from statistics import NormalDist
 
@@ -129,23 +130,29 @@ def share_interval(hits: Sequence[bool], counts: Floats, confidence: float = pro
 
 
 def clustered_share_interval(
-    hits: Sequence[int], sizes: Sequence[int], counts: Floats, confidence: float = protocol.CONFIDENCE
+    units: Iterable[tuple[str, bool]],
+    confidence: float = protocol.CONFIDENCE,
+    resamples: int = protocol.BOOTSTRAP_RESAMPLES,
 ) -> Interval | None:
-    """Interval of a share of units that come in clusters, as samples of problems do, which are not independent.
+    """Interval of the share of units that hit, by bootstrap over their clusters; None for fewer than minimum_units.
 
-    ``hits`` and ``sizes`` count units per cluster; ``counts`` are draws of the clusters. None where fewer than
-    ``minimum_units`` clusters have a unit. Where all or none hit, every resample looks alike and says nothing: the
-    exact interval then, with each cluster as one trial.
+    ``units``: (cluster, hit), for example a problem's name for each of its samples: those of one problem are not
+    independent. Where all or none hit, every resample looks alike and says nothing: the exact interval then, with each
+    cluster as one trial.
     """
-    n = sum(size > 0 for size in sizes)
-    if n < minimum_units(confidence):
+    size: Counter[str] = Counter()
+    good: Counter[str] = Counter()
+    for cluster, hit in units:
+        size[cluster] += 1
+        good[cluster] += hit
+    clusters = sorted(size)
+    if len(clusters) < minimum_units(confidence):
         return None
-    if sum(hits) in (0, sum(sizes)):
-        return exact_share_interval(n if sum(hits) else 0, n, confidence)
-    weights = counts @ np.asarray(sizes, dtype=np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        draws = np.where(weights > 0, counts @ np.asarray(hits, dtype=np.float64) / weights, np.nan)
-    return percentile_interval(draws, n, confidence)
+    hits, sizes = (np.array([counter[c] for c in clusters], dtype=np.float64) for counter in (good, size))
+    if hits.sum() in (0.0, sizes.sum()):
+        return exact_share_interval(len(clusters) if hits.any() else 0, len(clusters), confidence)
+    counts = resample_counts(len(clusters), seed_from("clusters", clusters), resamples)
+    return percentile_interval((counts @ hits) / (counts @ sizes), len(clusters), confidence)
 
 
 def exact_share_interval(hit: int, n: int, confidence: float = protocol.CONFIDENCE) -> Interval:

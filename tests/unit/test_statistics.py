@@ -108,21 +108,17 @@ def test_seed_depends_on_content_alone():
 
 def test_a_cluster_is_one_unit_however_many_it_holds():
     """Eight clusters, two of which hit: the interval is that of 2 of 8, whether each holds one unit or fifty."""
-    counts = statistics.resample_counts(8, seed=1)
-    hits = [1, 1, 0, 0, 0, 0, 0, 0]
-    single = statistics.clustered_share_interval(hits, [1] * 8, counts)
+    single = [(f"c{i}", i < 2) for i in range(8)]
+    one = statistics.clustered_share_interval(single)
     # Binomial(8, 1/4) is at most 5 of 8 with 99.6 %, at most 3 with 88.6 %, and 0 with 10 %.
-    assert single.low == 0.0 and 4 / 8 <= single.high <= 6 / 8
-    assert single == statistics.share_interval([bool(hit) for hit in hits], counts)
-    many = statistics.clustered_share_interval([50 * hit for hit in hits], [50] * 8, counts)
-    assert many == pytest.approx(single)
+    assert one.low == 0.0 and 4 / 8 <= one.high <= 6 / 8
+    many = statistics.clustered_share_interval([unit for unit in single for _ in range(50)])
+    assert many == pytest.approx(one)
 
 
 def test_clusters_of_which_all_or_none_hit_get_the_exact_interval():
-    counts = statistics.resample_counts(8, seed=1)
-    sizes = [10] * 6 + [0, 0]  # two clusters have no unit, and say nothing
-    every = statistics.clustered_share_interval(sizes, sizes, counts)
-    assert every == pytest.approx((0.025 ** (1 / 6), 1.0))
-    none = statistics.clustered_share_interval([0] * 8, sizes, counts)
-    assert none == pytest.approx((0.0, 1 - 0.025 ** (1 / 6)))
-    assert statistics.clustered_share_interval([1] * 8, [10] * 5 + [0] * 3, counts) is None
+    for hit, expected in ((True, (0.025 ** (1 / 6), 1.0)), (False, (0.0, 1 - 0.025 ** (1 / 6)))):
+        units = [(f"c{i % 6}", hit) for i in range(60)]
+        assert statistics.clustered_share_interval(units) == pytest.approx(expected)
+    assert statistics.clustered_share_interval([("a", True), ("b", False)]) is None
+    assert statistics.clustered_share_interval([]) is None
