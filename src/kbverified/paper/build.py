@@ -40,7 +40,16 @@ class Topic:
 TOPICS: tuple[Topic, ...] = (
     # In the order of the findings: verified, memory, arms, deflation, roofline
     # decomposition, tolerance, bf16
-    # failures, problems, environment, aa
+    Topic(
+        "failures",
+        tables=(
+            "failures_by_distribution",
+            "failures_alone",
+            *(f"verdicts_{t}" for t in ("standard", "hidden", "hardened")),
+        ),
+        figures=("failures_by_distribution",),
+    ),
+    # problems, environment, aa
 )
 
 
