@@ -49,7 +49,9 @@ TOPICS: tuple[Topic, ...] = (
         ),
         figures=("failures_by_distribution",),
     ),
-    # problems, environment, aa
+    Topic("problems", tables=("problems_counts", "problems_apart")),
+    Topic("environment", tables=("environment", "protocol")),
+    # aa
 )
 
 

@@ -123,8 +123,9 @@ def _verdicts(inputs: PaperInputs, test: Test) -> Table:
     rows: list[tuple[Cell, ...]] = [(v, *(s.verdicts[test].get(v, 0) for s in summaries)) for v in names]
     rows.append(("all candidates", *(s.n_candidates for s in summaries)))
     note = (
-        f"Samples by their verdict in the {test} test, those for problems that are left out of every metric too. A "
-        f"candidate that was not judged failed for no reason of its own. {_conditions(inputs)}"
+        f"Samples by their verdict in the {test} test, those for problems that are left out of every metric too. not "
+        f"judged: no verdict was given, which is no failure: a record is missing, or the test cannot decide. "
+        f"{_conditions(inputs)}"
     )
     return Table(f"verdicts_{test}", f"Verdicts of the {test} test", note, columns, tuple(rows))
 
