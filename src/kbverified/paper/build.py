@@ -51,7 +51,7 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic("problems", tables=("problems_counts", "problems_apart")),
     Topic("environment", tables=("environment", "protocol")),
-    # aa
+    Topic("aa", tables=("aa",), figures=("aa",)),
 )
 
 
