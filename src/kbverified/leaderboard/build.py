@@ -235,6 +235,18 @@ def share_estimate(hits: Sequence[bool], scope: Scope, why_null: str | None, set
     return estimate_of(metrics.share(hits), interval, len(hits), None, "no interval")
 
 
+def clustered_share_estimate(
+    units: Sequence[tuple[str, bool]], why_null: str, settings: AggregationSettings
+) -> Estimate:
+    """Share of (problem, hit) that hit, for what comes several times to a problem; its interval is over problems.
+
+    ``n`` counts units. Null for none, as ``why_null`` says.
+    """
+    interval = statistics.clustered_share_interval(units, settings.confidence, settings.resamples)
+    few = f"no interval: only {len({problem for problem, _ in units})} problems"
+    return estimate_of(metrics.share([hit for _, hit in units]), interval, len(units), why_null, few)
+
+
 def mean_estimate(
     values: Sequence[float | None], scope: Scope, why_null: str | None, settings: AggregationSettings
 ) -> Estimate:
