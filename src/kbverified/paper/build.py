@@ -39,7 +39,8 @@ class Topic:
 
 TOPICS: tuple[Topic, ...] = (
     # In the order of the findings: verified, memory, arms, deflation, roofline
-    # decomposition, tolerance, bf16
+    Topic("decomposition", ("decomposition", "decomposition_counts", "decomposition_problems"), ("decomposition",)),
+    # tolerance, bf16
     Topic(
         "failures",
         tables=(

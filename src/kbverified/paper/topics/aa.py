@@ -17,6 +17,7 @@ from kbverified.leaderboard.build import estimate_of
 from kbverified.leaderboard.model import Estimate
 from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs
+from kbverified.paper.scopes import level_word
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.paper.topics.aa_figures import ratios_and_coverage
 from kbverified.round_statistics import Estimated
@@ -81,7 +82,7 @@ def tables(inputs: PaperInputs) -> list[Table]:
         (
             name,
             mode_of(one),
-            "all" if one.level is None else str(one.level),
+            level_word(one.level),
             one.n,
             one.n_problems,
             one.n_unstable,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from kbverified.leaderboard.build import scopes
 from kbverified.paper.finding import Finding, claim, conditions
 from kbverified.paper.inputs import PaperInputs
+from kbverified.paper.scopes import generators_in, level_word, note_for, scopes_of
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.paper.topics.failures_counts import Failures, failures_of, samples_of
 from kbverified.paper.topics.failures_figures import by_distribution
@@ -41,11 +41,10 @@ def counts(inputs: PaperInputs) -> list[Failures]:
     """Every generator with a candidate there, on each suite's levels and as a whole, on every distribution."""
     found = []
     samples = {name: samples_of(rows) for name, rows in inputs.rows.items()}
-    for per_test in scopes(inputs.problems, inputs.dtypes.values(), inputs.settings):
+    for per_test in scopes_of(inputs):
         scope = per_test["hidden"]
-        for name, rows in inputs.rows.items():
-            if any(row["suite"] == scope.suite for row in rows):
-                found += failures_of(samples[name], name, inputs.dtypes[name], scope, inputs.settings)
+        for name in generators_in(inputs, scope.suite):
+            found += failures_of(samples[name], name, inputs.dtypes[name], scope, inputs.settings)
     order = {name: i for i, name in enumerate(inputs.generators)}
     return sorted(found, key=lambda f: (f.suite, order[f.generator], f.level is None, f.level or 0))
 
@@ -56,7 +55,7 @@ def tables(inputs: PaperInputs) -> list[Table]:
 
 
 def _key(one: Failures) -> tuple[Cell, ...]:
-    return (one.generator, one.dtype, one.suite, "all" if one.level is None else str(one.level), one.distribution)
+    return (one.generator, one.dtype, one.suite, level_word(one.level), one.distribution)
 
 
 def _nothing(found: list[Failures]) -> str:
@@ -82,8 +81,7 @@ def _by_distribution(found: list[Failures], inputs: PaperInputs) -> Table:
         "there. samples: those that reached it; failed where the output needs a larger tau (wrong value) or the "
         "launch failed (other failure). not reached: judged samples that ended before (a build error, a crash), which "
         "are no failure of this distribution's. Active problems to which the distribution applies; samples without a "
-        f"verdict are left out; a dash under dtype: nothing was evaluated. {_conditions(inputs)} Intervals are over "
-        "problems, for samples too."
+        f"verdict are left out; a dash under dtype: nothing was evaluated. {note_for(inputs)}"
     )
     return Table("failures_by_distribution", "Failures by distribution", note, _COLUMNS, tuple(rows))
 
@@ -97,15 +95,9 @@ def _alone(found: list[Failures], inputs: PaperInputs) -> Table:
         f"{_nothing(found)}A sample is caught by a distribution alone where it fails there and passes every other one "
         "that applies; a problem where no sample passes the hidden test, and one would without this distribution. "
         "problems: active ones to which it applies, with a judged sample; a dash under dtype: nothing was evaluated. "
-        f"{_conditions(inputs)}"
+        f"{note_for(inputs)}"
     )
     return Table("failures_alone", "What one distribution alone catches", note, _ALONE, tuple(rows))
-
-
-def _conditions(inputs: PaperInputs) -> str:
-    c = inputs.leaderboard.conditions
-    taus = ", ".join(f"{tau:g} ({dtype})" for dtype, tau in sorted(c.tau.items()))
-    return f"tau {taus}; gate in mode {', '.join(c.modes.get('hidden-gate', ())) or 'unknown'}."
 
 
 def _verdicts(inputs: PaperInputs, test: Test) -> Table:
@@ -125,7 +117,7 @@ def _verdicts(inputs: PaperInputs, test: Test) -> Table:
     note = (
         f"Samples by their verdict in the {test} test, those for problems that are left out of every metric too. not "
         f"judged: no verdict was given, which is no failure: a record is missing, or the test cannot decide. "
-        f"{_conditions(inputs)}"
+        f"{note_for(inputs)}"
     )
     return Table(f"verdicts_{test}", f"Verdicts of the {test} test", note, columns, tuple(rows))
 

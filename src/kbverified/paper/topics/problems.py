@@ -10,6 +10,7 @@ from kbverified.keys import ProblemKey
 from kbverified.leaderboard.build import clustered_share_estimate, why_inactive
 from kbverified.paper.finding import Finding, conditions, report
 from kbverified.paper.inputs import PaperInputs
+from kbverified.paper.scopes import level_word
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.records import ProblemRecord
 
@@ -125,7 +126,7 @@ def _counts(inputs: PaperInputs) -> Table:
             keys = {key for key in inputs.problems if key.suite == suite and level in (None, key.level)}
             numbers = [count(keys, kind) for kind in kinds] + [count(keys, kind, dtype) for kind, dtype in apart]
             active = len(keys.intersection(inputs.active))
-            rows.append((suite, "all" if level is None else str(level), len(keys), active, *numbers))
+            rows.append((suite, level_word(level), len(keys), active, *numbers))
     note = (
         "Numbers of problems; one may be in several columns. "
         f"active = selected less {', '.join(LEFT_OUT)}. {NOT_APPLICABLE}: at least one distribution is not. "
