@@ -7,7 +7,6 @@ memory. ``allocator_peak`` is the published figure; ``device_peak`` also sees wh
 from __future__ import annotations
 
 from kbverified.kernel_table import MEMORY_FIELDS
-from kbverified.leaderboard.model import Entry
 from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
