@@ -32,14 +32,14 @@ def factor_limits(values: Iterable[float], at_least: float = 1.6) -> tuple[float
 def factor_ticks(low: float, high: float, most: int = TICKS_MAX) -> list[float]:
     """Round factors between two limits, 1 among them where it lies there: even steps over narrow ranges, then 1-2-5
     steps, then decades."""
-    for step in (0.05, 0.1, 0.2, 0.25, 0.5) if high / low < 4 else ():
+    for step in (0.05, 0.1, 0.2, 0.5) if high / low < 2 else ():
         ticks = [round(k * step, 2) for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
         if len(ticks) <= most:
             return ticks
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for steps in ((1, 2, 5), (1, 3), (1,)):
+    for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
         found = [step * 10.0**k for k in decades for step in steps]
-        ticks = [tick for tick in found if low <= tick <= high]
+        ticks = [float(f"{tick:.3g}") for tick in found if low <= tick <= high]
         if len(ticks) <= most:
             return ticks
     stride = math.ceil(len(ticks) / most)
@@ -138,11 +138,18 @@ def generator_handles(
 
 
 def outer_labels(shown: Sequence[Axes], across: int, x: str, y: str | None = None) -> None:
-    """Label the lowest panel of each column and the first of each row, in a grid so many panels across."""
+    """Label the lowest panel of each column and the first of each row, in a grid so many panels across.
+
+    The panels have the same limits, so that the others need no numbers.
+    """
     for i, panel in enumerate(shown):
         if i + across >= len(shown):
             panel.set_xlabel(x)
-        if y and i % across == 0:
+        else:
+            panel.tick_params(labelbottom=False)
+        if i % across:
+            panel.tick_params(labelleft=False)
+        elif y:
             panel.set_ylabel(y)
 
 

@@ -54,15 +54,13 @@ def deflation(inputs: PaperInputs, columns: int = 2) -> Figure:
     made, axes = style.figure(columns, height, rows, across, squeeze=False)
     limits = factor_limits(spread(e for estimates in found.values() for e in estimates))
     shown = panels(axes, len(places))
-    for i, (panel, (suite, level)) in enumerate(zip(shown, places)):
+    for panel, (suite, level) in zip(shown, places):
         here = {name: found[key] for name in names if (key := (suite, level, name)) in found}
         panel.set_title(place(inputs, suite, level) if here else "")
         if not any(estimate.value for estimates in here.values() for estimate in estimates):
             empty(panel, "no problem is solved and timed")
             continue
         _draw(panel, here, names, limits)
-        if i % across:
-            panel.tick_params(labelleft=False)
     outer_labels(shown, across, "Correct Speedup")
     handles = [
         Line2D([], [], color=c, marker=m, markerfacecolor=c if filled else "white", linestyle="none", label=label)

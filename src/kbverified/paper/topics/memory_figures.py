@@ -44,8 +44,8 @@ def levels(inputs: PaperInputs, field: str, columns: int = 2) -> Figure:
     rows, across = grid_of(len(places), columns)
     below = LEGEND_ROW_IN * legend_rows(len(inputs.generators), columns)
     made, axes = style.figure(columns, rows * PANEL_IN + 0.35 + below, rows, across, squeeze=False)
-    x_limits = factor_limits(spread(e.correct_speedup for e in entries))
-    y_limits = factor_limits(spread(e.memory_efficiency[field] for e in entries))
+    x_limits = factor_limits(spread(e.correct_speedup for e in entries), at_least=1.25)
+    y_limits = factor_limits(spread(e.memory_efficiency[field] for e in entries), at_least=1.25)
     shown = panels(axes, len(places))
     for panel, (suite, level) in zip(shown, places):
         here = [e for e in entries if (e.suite, e.level) == (suite, level)]
@@ -127,7 +127,7 @@ def _title(name: str, found: list[Kernel]) -> str:
         return name
     counts = count_quadrants(found)
     equal = 100 * (counts["faster_equal"] + counts["slower_equal"]) / len(found)
-    return f"{name}\n{len(found)} winners, {equal:.0f} % equal memory"
+    return f"{name}\nn {len(found)}, equal {equal:.0f} %"
 
 
 def _symmetric(limits: tuple[float, float], room: float = 1.0) -> tuple[float, float]:

@@ -27,6 +27,7 @@ from kbverified.paper.topics.roofline_points import Point, points
 
 BEYOND = 1.0 / (1.0 - protocol.ROOFLINE_MARGIN)
 """The fraction from which on a time is below a floor by more than the margin."""
+ROOM_FOR_WORDS = 1.4
 ODD_COLOUR = "#B00020"
 
 
@@ -65,9 +66,9 @@ def _draw(panel: Axes, there: Sequence[tuple[Point, float]], generators: Sequenc
     colours, markers = style.colours(generators), style.markers(generators)
     limits = factor_limits([v for p, share in there for v in (p.baseline * share, p.candidate * share)], at_least=1.3)
     factor_axis(panel, "x", limits)
-    factor_axis(panel, "y", limits)
+    factor_axis(panel, "y", (limits[0], limits[1] * ROOM_FOR_WORDS))
     panel.plot(limits, limits, color=style.GREY, linewidth=0.6, linestyle=":", zorder=1)
-    panel.axhspan(BEYOND, limits[1], color="#F6DADD", linewidth=0, zorder=0)
+    panel.axhspan(BEYOND, limits[1] * ROOM_FOR_WORDS, color="#F6DADD", linewidth=0, zorder=0)
     margin = f"{100 * protocol.ROOFLINE_MARGIN:g} % below the {floor}"
     what = "implausible" if floor == "hard floor" else "for review"
     panel.text(0.02, 0.985, f"{margin}: {what}", transform=panel.transAxes, ha="left", va="top", fontsize=SMALL_PT)

@@ -110,7 +110,7 @@ def distribution(inputs: PaperInputs, columns: int = 2) -> Figure:
             entries = (inputs.leaderboard.entry(g, suite, None, arm, c.headline_test) for g in inputs.generators)
             reasons = {e.correct_speedup.why_null for e in entries if e is not None}
             empty(panel, "; ".join(sorted(r for r in reasons if r)) or "nothing was measured")
-    outer_labels(shown, across, "best verified speedup", "active problems not above (%)")
+    outer_labels(shown, across, "best verified speedup at most", "active problems (%)")
     legend_below(made, generator_handles(inputs.generators, line=True), columns)
     return made
 
