@@ -106,7 +106,10 @@ def test_the_least_tau_that_passes(tmp_path):
 def test_a_timed_output_beyond_tau_is_told_and_is_no_verdict(tmp_path):
     stages = rf.good_stages() | {"time-tf32": rf.timing("time-tf32", 1.0, 1.25, timed_critical_tolerance=3e-4)}
     rows, _ = rows_by_tau(tmp_path, stages)
-    assert [tau_sweep.timed_beyond(rows[1e-3], tau) for tau in (1e-4, 3e-4, 1e-3)] == [True, False, False]
+    beyond = [tau_sweep.timed_beyond(rows[1e-3], "time-tf32", tau) for tau in (1e-4, 3e-4, 1e-3)]
+    assert beyond == [True, False, False]
+    assert not tau_sweep.timed_beyond(rows[1e-3], "time-fp32", 1e-4)  # another launch
+    assert not tau_sweep.timed_beyond(rows[1e-3], "time-ieee", 1e-4)  # none at all
     assert rows[1e-4]["verdict_hidden"] == "pass"
 
 

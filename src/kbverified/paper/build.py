@@ -39,8 +39,20 @@ class Topic:
 
 TOPICS: tuple[Topic, ...] = (
     # In the order of the findings: verified, memory, arms, deflation, roofline
-    # decomposition, tolerance, bf16
-    # failures, problems, environment, aa
+    Topic("decomposition", ("decomposition", "decomposition_counts", "decomposition_problems"), ("decomposition",)),
+    # tolerance, bf16
+    Topic(
+        "failures",
+        tables=(
+            "failures_by_distribution",
+            "failures_alone",
+            *(f"verdicts_{t}" for t in ("standard", "hidden", "hardened")),
+        ),
+        figures=("failures_by_distribution",),
+    ),
+    Topic("problems", tables=("problems_counts", "problems_apart")),
+    Topic("environment", tables=("environment", "protocol")),
+    Topic("aa", tables=("aa",), figures=("aa",)),
 )
 
 

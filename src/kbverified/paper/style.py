@@ -6,6 +6,7 @@ Fonts are those that matplotlib brings along, no file has a date, and the layout
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,14 @@ def figure(
     apply()
     made = Figure(figsize=(TWO_COLUMNS_IN if columns > 1 else ONE_COLUMN_IN, height_in), layout="constrained")
     return made, made.subplots(nrows, ncols, **subplots)
+
+
+def blank(why: str) -> Figure:
+    """A figure for which there is no data: it says why."""
+    made, axes = figure(height_in=0.8)
+    axes.set_axis_off()
+    axes.text(0.5, 0.5, textwrap.fill(why, 50), ha="center", va="center", color=GREY, transform=axes.transAxes)
+    return made
 
 
 def colours(generators: Sequence[str]) -> dict[str, str]:
