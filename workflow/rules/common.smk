@@ -92,10 +92,13 @@ def source_sha256(wildcards):
     return f"candidate {sha256(f'generations/{tail}.py')} {problem_sha256(wildcards)}"
 
 
-def code(stage):
-    """Modules and constants that shape a stage's record: a change of either reruns the stage and what follows."""
+def code(stage, *more):
+    """Modules and constants that shape a stage's record: a change of either reruns the stage and what follows.
+
+    ``more``: modules that are loaded by their names.
+    """
     constants = protocol.digest(stage) if stage in protocol.STAGE_CONSTANTS else ""
-    return f"{source_digest.digest(stage)} {constants}"
+    return f"{source_digest.digest(stage, *more)} {constants}"
 
 
 @cache

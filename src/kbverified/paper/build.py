@@ -46,7 +46,18 @@ TOPICS: tuple[Topic, ...] = (
         ("tolerance_correctness", "tolerance_speedup"),
     ),
     # bf16
-    # failures, problems, environment, aa
+    Topic(
+        "failures",
+        tables=(
+            "failures_by_distribution",
+            "failures_alone",
+            *(f"verdicts_{t}" for t in ("standard", "hidden", "hardened")),
+        ),
+        figures=("failures_by_distribution",),
+    ),
+    Topic("problems", tables=("problems_counts", "problems_apart")),
+    Topic("environment", tables=("environment", "protocol")),
+    Topic("aa", tables=("aa",), figures=("aa",)),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,12 @@ class PaperInputs:
     """Tolerances of the sensitivity tables, in the order of the configuration."""
     published: Mapping[str, Any] | None = None
     """Published numbers to stand beside the measured ones (config/published.json); None: nothing to compare with."""
+    published_suite: str = "kernelbench"
+    """The suite that the published numbers are about."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What a generator is called in the published numbers; one that is not named there has its own name."""
+    references: tuple[str, ...] = ()
+    """Generators that consist of renamed references: their numbers are an A/A study and say nothing of a model."""
 
     @cached_property
     def generators(self) -> tuple[str, ...]:
@@ -69,11 +75,13 @@ def load(
     taus: Sequence[float],
     published: Path | None = None,
     leaderboard_path: Path | None = None,
+    **about_generators: Any,
 ) -> PaperInputs:
     """Read ``results/`` below a root: the tables of some generators, the audits of the selected problems.
 
-    The leaderboard is read from ``leaderboard_path``, or built where that is None. Raises FileNotFoundError for a
-    missing table, ValueError (records.RecordError is one) for a missing audit and for a file that cannot be used.
+    The leaderboard is read from ``leaderboard_path``, or built where that is None. ``about_generators``: what ``make``
+    takes by name. Raises FileNotFoundError for a missing table, ValueError (records.RecordError is one) for a missing
+    audit and for a file that cannot be used.
     """
     tables = {name: kernel_table.read_parquet(root / f"results/kernels/{name}.parquet") for name in generators}
     selected = list(problems)
@@ -81,7 +89,9 @@ def load(
     if missing := [key for key in selected if key not in audits]:
         raise ValueError(f"{missing[0].record_path(root)}: no audit of a selected problem. Run snakemake first.")
     board = records.read(leaderboard_path, Leaderboard) if leaderboard_path else None
-    return make(tables, audits, settings, taus, read_published(published) if published else None, board)
+    return make(
+        tables, audits, settings, taus, read_published(published) if published else None, board, **about_generators
+    )
 
 
 def make(
@@ -91,6 +101,10 @@ def make(
     taus: Sequence[float],
     published: Mapping[str, Any] | None = None,
     board: Leaderboard | None = None,
+    *,
+    published_suite: str = "kernelbench",
+    names: Mapping[str, str] | None = None,
+    references: Sequence[str] = (),
 ) -> PaperInputs:
     """Inputs from what is in memory; the leaderboard is built where none is given.
 
@@ -106,7 +120,8 @@ def make(
     empty = kernel_table.frame([])
     sorted_tables = [t.sort_values(["suite", "level", "number", "sample"], kind="stable") for t in tables.values()]
     kernels = pd.concat(sorted_tables or [empty], ignore_index=True)
-    return PaperInputs(kernels, ordered, board, settings, tuple(taus), published)
+    given = (tuple(taus), published, published_suite, dict(names or {}), tuple(references))
+    return PaperInputs(kernels, ordered, board, settings, *given)
 
 
 def read_published(path: Path) -> Mapping[str, Any]:

@@ -113,11 +113,11 @@ def _legend(made: Figure, panels: Sequence[tuple[Any, Swept]], inputs: PaperInpu
     if not panels:
         return
     for axes, part in panels:
+        axes.set_xlim(grid(part.taus)[0] / 1.2, grid(part.taus)[-1] * 1.2)
         for tau in part.taus:
             axes.axvline(tau, **_MARK, zorder=1)
         suite = f"\n{part.scope.suite}" if several_suites(inputs) else ""
         axes.set_title(f"{part.generator}{suite}", fontsize=7.5)
-        axes.set_xlim(grid(part.taus)[0] / 1.2, grid(part.taus)[-1] * 1.2)
         axes.minorticks_off()
     one = len(panels) == 1
     colour = _colour(panels[0][1], inputs) if one else "black"
