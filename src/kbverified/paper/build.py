@@ -40,7 +40,12 @@ class Topic:
 TOPICS: tuple[Topic, ...] = (
     # In the order of the findings: verified, memory, arms, deflation, roofline
     Topic("decomposition", ("decomposition", "decomposition_counts", "decomposition_problems"), ("decomposition",)),
-    # tolerance, bf16
+    Topic(
+        "tolerance",
+        ("tolerance", "tolerance_published", "tolerance_selection"),
+        ("tolerance_correctness", "tolerance_speedup"),
+    ),
+    # bf16
     Topic(
         "failures",
         tables=(
