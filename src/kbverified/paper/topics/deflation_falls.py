@@ -9,7 +9,7 @@ from kbverified.leaderboard.model import Estimate
 from kbverified.metrics import Arm
 from kbverified.paper.contrasts import mean_ratio
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import generators_in, mean_of_ratios, scopes_of, speedups
+from kbverified.paper.scopes import generators_in, mean_of_ratios, models, scopes_of, speedups
 from kbverified.verdicts import Test
 
 Station = tuple[Arm, Test]
@@ -53,7 +53,7 @@ def falls(inputs: PaperInputs) -> list[Fall]:
     scopes = scopes_of(inputs)
     return [
         _fall(inputs, name, per_test["standard"], per_test["hardened"])
-        for name in inputs.generators
+        for name in models(inputs)
         for per_test in scopes
         if name in generators_in(inputs, per_test["standard"].suite)
     ]

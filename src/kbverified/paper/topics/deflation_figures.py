@@ -24,7 +24,7 @@ from kbverified.paper.axes import (
     spread,
 )
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import headline_entries, place
+from kbverified.paper.scopes import headline_entries, models, place
 from kbverified.paper.topics.deflation_falls import AFTER, BEFORE, PUBLISHED, Station, reported, words
 
 LOOKS: tuple[tuple[str, Station, str, str, bool, float], ...] = (
@@ -46,7 +46,7 @@ def deflation(inputs: PaperInputs, columns: int = 2) -> Figure:
         (e.suite, e.level, e.generator): [reported(inputs, e.generator, e.suite, e.level, s) for _, s, *_ in LOOKS]
         for e in headline_entries(inputs)
     }
-    names = [name for name in inputs.generators if any(key[-1] == name for key in found)]
+    names = [name for name in models(inputs) if any(key[-1] == name for key in found)]
     places = list(dict.fromkeys((suite, level) for suite, level, _ in found)) or [("", None)]
     rows, across = grid_of(len(places), columns)
     below = LEGEND_ROW_IN * legend_rows(len(LOOKS), columns, across=3 if columns > 1 else 1)

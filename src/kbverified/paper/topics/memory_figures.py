@@ -24,7 +24,7 @@ from kbverified.paper.axes import (
     spread,
 )
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import headline_entries, place
+from kbverified.paper.scopes import headline_entries, models, place
 from kbverified.paper.topics.memory_kernels import FIGURES, Kernel, count_quadrants, winning_kernels
 
 PANEL_IN = 1.75
@@ -42,7 +42,7 @@ def levels(inputs: PaperInputs, field: str, columns: int = 2) -> Figure:
     entries = headline_entries(inputs)
     places = list(dict.fromkeys((e.suite, e.level) for e in entries)) or [("", None)]
     rows, across = grid_of(len(places), columns)
-    below = LEGEND_ROW_IN * legend_rows(len(inputs.generators), columns)
+    below = LEGEND_ROW_IN * legend_rows(len(models(inputs)), columns)
     made, axes = style.figure(columns, rows * PANEL_IN + 0.35 + below, rows, across, squeeze=False)
     x_limits = factor_limits(spread(e.correct_speedup for e in entries), at_least=1.25)
     y_limits = factor_limits(spread(e.memory_efficiency[field] for e in entries), at_least=1.25)
@@ -52,7 +52,7 @@ def levels(inputs: PaperInputs, field: str, columns: int = 2) -> Figure:
         panel.set_title(place(inputs, suite, level) if here else "")
         _level_panel(panel, here, field, inputs, x_limits, y_limits)
     outer_labels(shown, across, "Correct Speedup", "memory efficiency")
-    legend_below(made, generator_handles(inputs.generators), columns)
+    legend_below(made, generator_handles(models(inputs), among=inputs.generators), columns)
     return made
 
 

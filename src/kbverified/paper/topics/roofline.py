@@ -16,6 +16,7 @@ from kbverified.paper.scopes import (
     best,
     conditions_for,
     level_word,
+    models,
     note_for,
     place,
     scopes_of,
@@ -69,7 +70,7 @@ def headline(inputs: PaperInputs) -> list[tuple[Entry, Scope]]:
     scopes = [per_test[c.headline_test] for per_test in scopes_of(inputs)]
     found = (
         (inputs.leaderboard.entry(name, s.suite, s.level, c.headline_arm, c.headline_test), s)
-        for name in inputs.generators
+        for name in models(inputs)
         for s in scopes
     )
     return [(e, s) for e, s in found if e is not None]

@@ -22,7 +22,7 @@ from kbverified.paper.axes import (
     panels,
 )
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import generators_in, suites_of
+from kbverified.paper.scopes import generators_in, models, suites_of
 from kbverified.paper.topics.roofline_points import Point, points
 
 BEYOND = 1.0 / (1.0 - protocol.ROOFLINE_MARGIN)
@@ -42,7 +42,7 @@ def roofline(inputs: PaperInputs, columns: int = 2) -> Figure:
     found = [p for s in scopes for name in generators_in(inputs, s.suite) for p in points(inputs, s, name)]
     hard = [p for p in found if p.hard_share > 0]
     rows, across = (1, 2) if columns > 1 else (2, 1)
-    handles = [*generator_handles(inputs.generators), *_odd_handles(found)]
+    handles = [*generator_handles(models(inputs), among=inputs.generators), *_odd_handles(found)]
     below = LEGEND_ROW_IN * legend_rows(len(handles), columns)
     made, axes = style.figure(columns, rows * 2.7 + 0.1 + below, rows, across, squeeze=False)
     left, right = panels(axes, 2)

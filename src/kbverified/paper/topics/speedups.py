@@ -32,7 +32,16 @@ from kbverified.paper.axes import (
 from kbverified.paper.contrasts import share_difference
 from kbverified.paper.finding import Finding, claim
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import conditions_for, generators_in, note_for, place, several_suites, speedups, suites_of
+from kbverified.paper.scopes import (
+    conditions_for,
+    generators_in,
+    models,
+    note_for,
+    place,
+    several_suites,
+    speedups,
+    suites_of,
+)
 from kbverified.paper.table import Cell, Column, Table
 
 TOPIC = "speedups"
@@ -94,7 +103,7 @@ def distribution(inputs: PaperInputs, columns: int = 2) -> Figure:
     wanted = [(suite, arm) for suite in c.suites for arm in c.arms] or [("", c.headline_arm)]
     across = min(len(c.arms), 3) if columns > 1 else 1
     rows = -(-len(wanted) // across)
-    legend = LEGEND_ROW_IN * legend_rows(len(inputs.generators), columns)
+    legend = LEGEND_ROW_IN * legend_rows(len(models(inputs)), columns)
     made, axes = style.figure(
         columns, rows * (2.0 if columns > 1 else 1.6) + 0.35 + legend, rows, across, squeeze=False
     )
@@ -107,11 +116,11 @@ def distribution(inputs: PaperInputs, columns: int = 2) -> Figure:
         if here:
             _draw(panel, here, inputs, limits)
         else:
-            entries = (inputs.leaderboard.entry(g, suite, None, arm, c.headline_test) for g in inputs.generators)
+            entries = (inputs.leaderboard.entry(g, suite, None, arm, c.headline_test) for g in models(inputs))
             reasons = {e.correct_speedup.why_null for e in entries if e is not None}
             empty(panel, "; ".join(sorted(r for r in reasons if r)) or "nothing was measured")
     outer_labels(shown, across, "best verified speedup at most", "active problems (%)")
-    legend_below(made, generator_handles(inputs.generators, line=True), columns)
+    legend_below(made, generator_handles(models(inputs), line=True, among=inputs.generators), columns)
     return made
 
 
@@ -175,7 +184,7 @@ def _entries(inputs: PaperInputs) -> list[Entry]:
         board.entry(name, suite, None, arm, board.conditions.headline_test)
         for suite in board.conditions.suites
         for arm in board.conditions.arms
-        for name in inputs.generators
+        for name in models(inputs)
     )
     return [e for e in found if e is not None]
 
