@@ -53,6 +53,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("problems", tables=("problems_counts", "problems_apart")),
     Topic("environment", tables=("environment", "protocol")),
     Topic("aa", tables=("aa",), figures=("aa",)),
+    Topic("published", tables=("published", "published_unanswered", "published_sets")),
 )
 
 
