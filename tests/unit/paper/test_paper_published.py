@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import math
 
 import pytest
 import record_factory as make
@@ -43,8 +42,8 @@ PUBLISHED = {
 
 
 def run(**changes):
-    """alpha on eight problems: 1 to 7 right (two samples on 1), 8 right on the original inputs only. Each has naive 1.6,
-    published 0.8, matched 0.9, memory 2. Problems 1 and 2 need tau 5e-4. beta and alpha-bf16 on fewer."""
+    """alpha on eight problems: 1 to 7 right, 8 right on the original inputs only, each with naive 1.6, published 0.8,
+    matched 0.9, memory 2; 1 and 2 need tau 5e-4. beta does not compile; alpha-half is right in bf16, matched 1.5."""
     times = {"speedup_naive": 1.6, "speedup_published": 0.8, "speedup_matched": 0.9, "memory_ratio_allocator_peak": 2.0}
     rows = []
     for i in range(1, 9):
@@ -61,7 +60,7 @@ def run(**changes):
                 tolerances=tolerances,
                 failed=() if right else (D2,),
                 **times,
-            )  # fmt: skip
+            )
         )
         rows.append(row("beta", f"level1_{i}", 0, "compile_error", suite=SUITE, tolerances=(None,) * 4))
         half = dict(dtype="bf16", tau=1e-2, speedup_matched=1.5, matched_from="time-fp32")
@@ -92,7 +91,7 @@ def missing(small):
 
 def test_every_number_is_answered_or_has_a_reason(answered, missing):
     assert not answered.keys() & missing.keys()
-    # Counted in the file above: 5 verified, 3 overall, 2 bf16, 2 tolerance, 2 conditions, 5 decomposition, 3 headline, 1.
+    # Counted in the file above: verified 5, overall 3, bf16, tolerance and conditions 2 each, then 5, 3 and 1.
     assert len(answered) + len(missing) == len(numbers(PUBLISHED)) == 23
 
 
@@ -131,7 +130,8 @@ def test_another_tau_and_dtype(answered):
 
 def test_decomposition_counts_problems_and_neither_takes_the_degenerate_in(answered):
     # published / naive is exactly one half on all eight; on number 8 a hidden distribution fails the kernel too.
-    found = {k: answered[f"decomposition.counts.level1.{k}"].measured for k in ("tf32_only", "hidden_only", "both", "neither")}  # fmt: skip
+    kinds = ("tf32_only", "hidden_only", "both", "neither")
+    found = {kind: answered[f"decomposition.counts.level1.{kind}"].measured for kind in kinds}
     assert {k: e.value for k, e in found.items()} == {"tf32_only": 7, "hidden_only": 0, "both": 1, "neither": 1}
     taken = 8 * 0.025 ** (1 / 8)  # exact: all eight are taken
     assert (found["neither"].low, found["neither"].high) == (1, pytest.approx(9 - taken))
@@ -216,7 +216,5 @@ def test_a_run_that_can_answer_nothing_writes_tables_that_say_so(tmp_path, file)
     assert ("names no file" if file is None else "speaks to none") in text
     (said,) = json.loads((tmp_path / "findings/published.json").read_text())
     assert said["outcome"] == "not measured"
-    assert (
-        math.isclose(len(numbers(file or {})), 0)
-        or "no suite kernelbench" in (tmp_path / "tables/published_unanswered.md").read_text()
-    )
+    if file is PUBLISHED:
+        assert "no suite kernelbench" in (tmp_path / "tables/published_unanswered.md").read_text()
