@@ -30,11 +30,16 @@ def factor_limits(values: Iterable[float], at_least: float = 1.6) -> tuple[float
 
 
 def factor_ticks(low: float, high: float, most: int = TICKS_MAX) -> list[float]:
-    """Round factors between two limits, 1 among them where it lies there: 1-2-5 steps or, over wide ranges, decades."""
+    """Round factors between two limits, 1 among them where it lies there: even steps over narrow ranges, then 1-2-5
+    steps, then decades."""
+    for step in (0.05, 0.1, 0.2, 0.5) if high / low < 2 else ():
+        ticks = [round(k * step, 2) for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+        if len(ticks) <= most:
+            return ticks
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for steps in ((1, 2, 5), (1, 3), (1,)):
+    for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
         found = [step * 10.0**k for k in decades for step in steps]
-        ticks = [tick for tick in found if low <= tick <= high]
+        ticks = [float(f"{tick:.3g}") for tick in found if low <= tick <= high]
         if len(ticks) <= most:
             return ticks
     stride = math.ceil(len(ticks) / most)
@@ -53,11 +58,33 @@ def factor_axis(axes: Axes, which: str, limits: tuple[float, float], most: int =
     line(1.0, color=style.GREY, linewidth=0.8, zorder=1)
 
 
-def error_bar(estimate: Estimate) -> list[list[float]] | None:
-    """Distances from a value to its interval's ends, as matplotlib's errorbar takes them; None without an interval."""
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return None
-    return [[max(0.0, estimate.value - estimate.low)], [max(0.0, estimate.high - estimate.value)]]
+def estimate_point(
+    axes: Axes, x: Estimate | float, y: Estimate | float, colour: str, marker: str, *, filled: bool = True
+) -> None:
+    """A point with the intervals that its sides have; nothing where a side has no value."""
+    values, bars = zip(_value_and_bar(x), _value_and_bar(y))
+    if values[0] is None or values[1] is None:
+        return
+    axes.errorbar(
+        [values[0]],
+        [values[1]],
+        xerr=bars[0],
+        yerr=bars[1],
+        color=colour,
+        marker=marker,
+        markerfacecolor=colour if filled else "white",
+        linestyle="none",
+        elinewidth=0.7,
+    )
+
+
+def _value_and_bar(side: Estimate | float) -> tuple[float | None, list[list[float]] | None]:
+    """A value, and the distances to its interval's ends as matplotlib's errorbar takes them."""
+    if not isinstance(side, Estimate):
+        return side, None
+    if side.value is None or side.low is None or side.high is None:
+        return side.value, None
+    return side.value, [[max(0.0, side.value - side.low)], [max(0.0, side.high - side.value)]]
 
 
 def spread(estimates: Iterable[Estimate]) -> list[float]:
@@ -104,8 +131,26 @@ def generator_handles(
     """Legend entries of some generators in the colours and markers that they have among all of them."""
     all_of_them = among or generators
     colours, markers = style.colours(all_of_them), style.markers(all_of_them)
-    width = "-" if line else "none"
-    return [Line2D([], [], color=colours[g], marker=markers[g], linestyle=width, label=g) for g in generators]
+    return [
+        Line2D([], [], color=colours[g], marker=markers[g], linestyle="-" if line else "none", label=g)
+        for g in generators
+    ]
+
+
+def outer_labels(shown: Sequence[Axes], across: int, x: str, y: str | None = None) -> None:
+    """Label the lowest panel of each column and the first of each row, in a grid so many panels across.
+
+    The panels have the same limits, so that the others need no numbers.
+    """
+    for i, panel in enumerate(shown):
+        if i + across >= len(shown):
+            panel.set_xlabel(x)
+        else:
+            panel.tick_params(labelbottom=False)
+        if i % across:
+            panel.tick_params(labelleft=False)
+        elif y:
+            panel.set_ylabel(y)
 
 
 def legend_below(made: Figure, handles: Sequence[Line2D], columns: int, across: int | None = None) -> None:

@@ -38,7 +38,23 @@ class Topic:
 
 
 TOPICS: tuple[Topic, ...] = (
-    # In the order of the findings: verified, memory, arms, deflation, roofline
+    Topic("verified", tables=("verified_fp32", "verified_bf16", "verified_fast_p", "verified_common")),
+    Topic(
+        "memory",
+        tables=(
+            *(f"memory_{figure}" for figure in ("allocator_peak", "allocator_above", "device_peak", "device_above")),
+            "memory_quadrants",
+        ),
+        figures=tuple(
+            f"memory_speed_{what}_{figure}"
+            for what in ("levels", "kernels")
+            for figure in ("allocator_peak", "device_peak")
+        ),
+    ),
+    Topic("arms", tables=("arms", "arms_fast_1")),
+    Topic("deflation", tables=("deflation", "deflation_steps"), figures=("deflation",)),
+    Topic("speedups", tables=("speedups",), figures=("speedups",)),
+    Topic("roofline", tables=("roofline",), figures=("roofline",)),
     Topic("decomposition", ("decomposition", "decomposition_counts", "decomposition_problems"), ("decomposition",)),
     Topic(
         "tolerance",

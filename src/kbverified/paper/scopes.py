@@ -29,15 +29,25 @@ def suites_of(inputs: PaperInputs) -> list[dict[Test, Scope]]:
     return [per_test for per_test in scopes_of(inputs) if per_test["standard"].level is None]
 
 
+def models(inputs: PaperInputs) -> list[str]:
+    """The generators that the paper speaks of: renamed references are no model's, they are left to the A/A study."""
+    return [name for name in inputs.generators if name not in inputs.references]
+
+
 def generators_in(inputs: PaperInputs, suite: str) -> list[str]:
-    """Generators with a candidate in a suite: those that have an entry in the leaderboard."""
-    return [name for name in inputs.generators if any(row["suite"] == suite for row in inputs.rows[name])]
+    """Models with a candidate in a suite: those that have an entry in the leaderboard."""
+    return [name for name in models(inputs) if any(row["suite"] == suite for row in inputs.rows[name])]
 
 
 def headline_entries(inputs: PaperInputs) -> list[Entry]:
-    """The leaderboard's entries of the headline arm and test, in its order."""
+    """Entries of the headline arm and test, in the leaderboard's order."""
     c = inputs.leaderboard.conditions
-    return [e for e in inputs.leaderboard.entries if (e.arm, e.test) == (c.headline_arm, c.headline_test)]
+    return [e for e in entries_of(inputs) if (e.arm, e.test) == (c.headline_arm, c.headline_test)]
+
+
+def entries_of(inputs: PaperInputs) -> list[Entry]:
+    """The leaderboard's entries of models, in its order."""
+    return [e for e in inputs.leaderboard.entries if e.generator not in inputs.references]
 
 
 def best(inputs: PaperInputs, generator: str, scope: Scope, arm: Arm, test: Test) -> Best:
@@ -107,13 +117,16 @@ def note_for(inputs: PaperInputs, *, arm: Arm | None = None, test: Test | None =
     what.append(f"{c.n_problems_active} active of {c.n_problems_selected} selected problems ({', '.join(c.suites)})")
     what.append("; ".join(c.environments) or "no device")
     text = f"Conditions: {'; '.join(what)}. Intervals: {100 * c.confidence:g} %, bootstrap over problems."
+    if apart := [name for name in inputs.generators if name in inputs.references]:
+        text += f" Left to the A/A study: {', '.join(apart)} (renamed references)."
     return text if c.findings else f"{text} Not for findings: no GPU, or mixed environments."
 
 
 def by_dtype(inputs: PaperInputs) -> Mapping[str, list[str]]:
-    """Generators by dtype, in order; those without one dtype of their own are left out."""
+    """Models by dtype, in order; those without one dtype of their own are left out."""
     found: dict[str, list[str]] = {}
-    for name, dtype in inputs.dtypes.items():
+    for name in models(inputs):
+        dtype = inputs.dtypes[name]
         if dtype and "+" not in dtype:
             found.setdefault(dtype, []).append(name)
     return found

@@ -10,6 +10,7 @@ from kbverified.paper.finding import Direction, Finding, claim
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
     conditions_for,
+    entries_of,
     generators_in,
     level_word,
     note_for,
@@ -47,7 +48,7 @@ _KEY = (
 def by_test(inputs: PaperInputs) -> list[dict[str, Entry]]:
     """Entries of one generator, level and test together, by arm; in the order generator, level, test."""
     found: dict[tuple[str, str, int | None, Test], dict[str, Entry]] = {}
-    for e in inputs.leaderboard.entries:
+    for e in entries_of(inputs):
         found.setdefault((e.generator, e.suite, e.level, e.test), {})[e.arm] = e
     return [entries for key, entries in found.items() if key[-1] in tests_there(inputs)]
 

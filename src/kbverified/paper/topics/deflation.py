@@ -7,98 +7,17 @@ after lie three steps: the baseline gets TF32, the candidate gets it too, and th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from kbverified.leaderboard.build import Scope
-from kbverified.leaderboard.model import Estimate
 from kbverified.leaderboard.render import ARM_MEANING
-from kbverified.metrics import Arm
-from kbverified.paper.contrasts import mean_ratio
 from kbverified.paper.finding import Finding, claim
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import (
-    conditions_for,
-    generators_in,
-    level_word,
-    mean_of_ratios,
-    note_for,
-    place,
-    scopes_of,
-    speedups,
-)
+from kbverified.paper.scopes import conditions_for, level_word, note_for, place
 from kbverified.paper.table import Cell, Column, Table
-from kbverified.verdicts import Test
+from kbverified.paper.topics.deflation_falls import AFTER, BEFORE, PUBLISHED, STEPS, Fall, falls, words
+from kbverified.paper.topics.deflation_figures import figures
+
+__all__ = ["TOPIC", "figures", "findings", "tables"]
 
 TOPIC = "deflation"
-
-Station = tuple[Arm, Test]
-BEFORE: Station = ("naive", "standard")
-PUBLISHED: Station = ("published", "hidden")
-AFTER: Station = ("matched", "hidden")
-HARDENED: Station = ("matched", "hardened")
-
-STEPS: tuple[tuple[str, Station, Station], ...] = (
-    ("baseline", BEFORE, ("published", "standard")),
-    ("precision", ("published", "standard"), ("matched", "standard")),
-    ("hidden", ("matched", "standard"), AFTER),
-)
-"""Each step, from and to: their ratios multiply to after / before, where each station has a mean."""
-
-
-@dataclass(frozen=True)
-class Fall:
-    """One generator in one scope."""
-
-    generator: str
-    scope: Scope
-    stations: dict[Station, Estimate]
-    """Correct Speedups, as the leaderboard has them."""
-    fall: Estimate
-    """After / before, each over its own problems."""
-    fall_shared: Estimate
-    """After / before on the problems that both have."""
-    from_published: Estimate
-    """After / published, each over its own problems."""
-    steps: dict[str, Estimate]
-    """Ratios of STEPS, each over its own problems."""
-    hidden_shared: Estimate
-    """The hidden step on the problems that are solved under both tests: there only the winner can change."""
-    hardened_shared: Estimate
-    """Hardened over hidden, matched arm, on the problems that both have."""
-
-
-def falls(inputs: PaperInputs) -> list[Fall]:
-    """Every generator in every scope, generators in their order."""
-    scopes = scopes_of(inputs)
-    return [
-        _fall(inputs, name, per_test["standard"], per_test["hardened"])
-        for name in inputs.generators
-        for per_test in scopes
-        if name in generators_in(inputs, per_test["standard"].suite)
-    ]
-
-
-def _fall(inputs: PaperInputs, name: str, scope: Scope, decidable: Scope) -> Fall:
-    settings = inputs.settings
-    stations = {s for _, *ends in STEPS for s in ends} | {PUBLISHED}
-    speed = {station: speedups(inputs, name, scope, *station) for station in stations}
-    hardened, hidden = (speedups(inputs, name, decidable, *station) for station in (HARDENED, AFTER))
-    return Fall(
-        generator=name,
-        scope=scope,
-        stations={s: _reported(inputs, name, scope, s) for s in (BEFORE, PUBLISHED, AFTER, HARDENED)},
-        fall=mean_ratio(speed[AFTER], speed[BEFORE], scope, settings),
-        fall_shared=mean_of_ratios(speed[AFTER], speed[BEFORE], scope, settings),
-        from_published=mean_ratio(speed[AFTER], speed[PUBLISHED], scope, settings),
-        steps={step: mean_ratio(speed[end], speed[start], scope, settings) for step, start, end in STEPS},
-        hidden_shared=mean_of_ratios(speed[AFTER], speed[("matched", "standard")], scope, settings),
-        hardened_shared=mean_of_ratios(hardened, hidden, decidable, settings),
-    )
-
-
-def _reported(inputs: PaperInputs, name: str, scope: Scope, station: Station) -> Estimate:
-    entry = inputs.leaderboard.entry(name, scope.suite, scope.level, *station)
-    return entry.correct_speedup if entry else Estimate(value=None, n=0, why_null="not in the leaderboard")
 
 
 # --- tables -------------------------------------------------------------------------------------------------
@@ -127,14 +46,10 @@ def _with_n(name: str, header: str) -> list[Column]:
     return [Column(name, header, kind="factor", interval=True), Column(f"n_{name}", "n", kind="count")]
 
 
-def _words(station: Station) -> str:
-    return "+".join(station)
-
-
 def _headlines(inputs: PaperInputs, found: list[Fall]) -> Table:
     columns = [*_KEY]
     for name, station in (("before", BEFORE), ("published", PUBLISHED), ("after", AFTER)):
-        columns += _with_n(name, f"{name} ({_words(station)})")
+        columns += _with_n(name, f"{name} ({words(station)})")
     columns += _with_n("fall", "after / before")
     columns += _with_n("fall_shared", "same problems")
     rows: list[tuple[Cell, ...]] = []
@@ -156,7 +71,7 @@ def _headlines(inputs: PaperInputs, found: list[Fall]) -> Table:
 def _steps(inputs: PaperInputs, found: list[Fall]) -> Table:
     columns = [*_KEY]
     for step, start, end in STEPS:
-        columns += _with_n(step, f"{step} ({_words(end)} / {_words(start)})")
+        columns += _with_n(step, f"{step} ({words(end)} / {words(start)})")
     columns += _with_n("hidden_shared", "hidden, same problems")
     columns += _with_n("hardened_shared", "hardened / hidden, same problems")
     columns += _with_n("from_published", "after / published")

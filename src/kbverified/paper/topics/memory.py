@@ -7,7 +7,7 @@ memory. ``allocator_peak`` is the published figure; ``device_peak`` also sees wh
 from __future__ import annotations
 
 from kbverified.kernel_table import MEMORY_FIELDS
-from kbverified.leaderboard.model import Entry
+from kbverified.leaderboard.build import clustered_share_estimate
 from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
@@ -15,6 +15,7 @@ from kbverified.paper.scopes import (
     generators_in,
     headline_entries,
     level_word,
+    models,
     note_for,
     place,
     scopes_of,
@@ -22,11 +23,12 @@ from kbverified.paper.scopes import (
 )
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.paper.topics.memory_figures import figures
-from kbverified.paper.topics.memory_kernels import FIGURES, QUADRANTS, count_quadrants, kernels_of, share_of_kernels
+from kbverified.paper.topics.memory_kernels import FIGURES, QUADRANTS, count_quadrants, kernels_of
 
 __all__ = ["TOPIC", "figures", "findings", "tables"]
 
 TOPIC = "memory"
+UNMEASURED = "no winner was measured"
 PUBLISHED: str = "allocator_peak"
 FIGURE_WORDS = {
     "allocator_peak": "peak of torch's allocator, with inputs and weights (the published figure)",
@@ -91,7 +93,9 @@ def _quadrants(inputs: PaperInputs) -> Table:
         for name in generators_in(inputs, scope.suite):
             for field in FIGURES:
                 kernels = kernels_of(inputs, scope, field, name)
-                more = share_of_kernels(((k.problem, k.ratio < 1) for k in kernels), inputs, "no winner was measured")
+                more = clustered_share_estimate(
+                    [(k.problem, k.ratio < 1) for k in kernels], UNMEASURED, inputs.settings
+                )
                 key = (name, inputs.dtypes[name], scope.suite, level_word(scope.level), field)
                 rows.append((*key, len(kernels), *count_quadrants(kernels).values(), more))
     note = (
@@ -128,11 +132,13 @@ def _more(inputs: PaperInputs) -> list[Finding]:
     c = inputs.leaderboard.conditions
     found = []
     for scope in (per_test[c.headline_test] for per_test in suites_of(inputs)):
-        for dtype in sorted({d for d in inputs.dtypes.values() if d}):
+        for dtype in sorted({d for name in models(inputs) if (d := inputs.dtypes[name])}):
             for field in FIGURES:
                 names = [name for name in generators_in(inputs, scope.suite) if inputs.dtypes[name] == dtype]
                 kernels = [k for name in names for k in kernels_of(inputs, scope, field, name)]
-                share = share_of_kernels(((k.problem, k.ratio < 1) for k in kernels), inputs, "no winner was measured")
+                share = clustered_share_estimate(
+                    [(k.problem, k.ratio < 1) for k in kernels], UNMEASURED, inputs.settings
+                )
                 problems = f"{len(scope.problems)} active problems of {scope.suite}"
                 under = conditions(inputs, arm=c.headline_arm, test=c.headline_test, dtype=dtype, problems=problems)
                 subject = (

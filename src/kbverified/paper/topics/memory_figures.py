@@ -12,21 +12,24 @@ from kbverified.paper.axes import (
     LEGEND_ROW_IN,
     SMALL_PT,
     empty,
-    error_bar,
+    estimate_point,
     factor_axis,
     factor_limits,
     generator_handles,
     grid_of,
     legend_below,
     legend_rows,
+    outer_labels,
     panels,
     spread,
 )
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import headline_entries, place
+from kbverified.paper.scopes import headline_entries, models, place
 from kbverified.paper.topics.memory_kernels import FIGURES, Kernel, count_quadrants, winning_kernels
 
 PANEL_IN = 1.75
+ROOM_FOR_WORDS = 1.5
+"""How much further than the points a panel reaches, so that the names of its quadrants hide few of them."""
 
 
 def figures(inputs: PaperInputs) -> dict[str, Figure]:
@@ -39,17 +42,17 @@ def levels(inputs: PaperInputs, field: str, columns: int = 2) -> Figure:
     entries = headline_entries(inputs)
     places = list(dict.fromkeys((e.suite, e.level) for e in entries)) or [("", None)]
     rows, across = grid_of(len(places), columns)
-    below = LEGEND_ROW_IN * legend_rows(len(inputs.generators), columns)
+    below = LEGEND_ROW_IN * legend_rows(len(models(inputs)), columns)
     made, axes = style.figure(columns, rows * PANEL_IN + 0.35 + below, rows, across, squeeze=False)
-    x_limits = factor_limits(spread(e.correct_speedup for e in entries))
-    y_limits = factor_limits(spread(e.memory_efficiency[field] for e in entries))
-    for panel, (suite, level) in zip(panels(axes, len(places)), places):
+    x_limits = factor_limits(spread(e.correct_speedup for e in entries), at_least=1.25)
+    y_limits = factor_limits(spread(e.memory_efficiency[field] for e in entries), at_least=1.25)
+    shown = panels(axes, len(places))
+    for panel, (suite, level) in zip(shown, places):
         here = [e for e in entries if (e.suite, e.level) == (suite, level)]
         panel.set_title(place(inputs, suite, level) if here else "")
         _level_panel(panel, here, field, inputs, x_limits, y_limits)
-    made.supxlabel("Correct Speedup", fontsize=8)
-    made.supylabel("memory efficiency", fontsize=8)
-    legend_below(made, generator_handles(inputs.generators), columns)
+    outer_labels(shown, across, "Correct Speedup", "memory efficiency")
+    legend_below(made, generator_handles(models(inputs), among=inputs.generators), columns)
     return made
 
 
@@ -67,14 +70,11 @@ def _level_panel(
         reasons = {e.memory_efficiency[field].why_null for e in entries}
         empty(panel, "; ".join(sorted(r for r in reasons if r)) or "no generator")
         return
-    factor_axis(panel, "x", x_limits, 4)
-    factor_axis(panel, "y", y_limits, 4)
+    factor_axis(panel, "x", x_limits)
+    factor_axis(panel, "y", y_limits)
     for e in there:
         speed, memory = e.correct_speedup, e.memory_efficiency[field]
-        look = {"color": colours[e.generator], "marker": markers[e.generator], "linestyle": "none"}
-        panel.errorbar(
-            *([speed.value], [memory.value]), xerr=error_bar(speed), yerr=error_bar(memory), elinewidth=0.7, **look
-        )
+        estimate_point(panel, speed, memory, colours[e.generator], markers[e.generator])
 
 
 LEVEL_MARKERS = ("o", "^", "s", "D", "v")
@@ -90,21 +90,22 @@ def kernels(inputs: PaperInputs, field: str, columns: int = 2) -> Figure:
     made, axes = style.figure(columns, rows * height + 0.35 + LEGEND_ROW_IN, rows, across, squeeze=False)
     every = [k for found in by_generator.values() for k in found]
     shown = sorted({k.level for k in every})
-    limits = [_symmetric(factor_limits(values)) for values in ([k.speedup for k in every], [k.ratio for k in every])]
-    for panel, name in zip(panels(axes, len(names)), names):
+    x_limits = _symmetric(factor_limits(k.speedup for k in every))
+    y_limits = _symmetric(factor_limits(k.ratio for k in every), room=ROOM_FOR_WORDS)
+    on_page = panels(axes, len(names))
+    for panel, name in zip(on_page, names):
         found = by_generator.get(name, [])
-        panel.set_title(f"{name} ({len(found)})" if name else "")
+        panel.set_title(_title(name, found), fontsize=7.5)
         if not found:
             empty(panel, "no winner whose memory was measured")
             continue
-        factor_axis(panel, "x", limits[0], 4)
-        factor_axis(panel, "y", limits[1], 4)
+        factor_axis(panel, "x", x_limits)
+        factor_axis(panel, "y", y_limits)
         for level, colour, marker in _looks(shown):
             xs, ys = zip(*([(k.speedup, k.ratio) for k in found if k.level == level] or [(float("nan"),) * 2]))
             panel.plot(xs, ys, marker, color=colour, markersize=2.2, alpha=0.55, markeredgewidth=0)
         _name_quadrants(panel, found)
-    made.supxlabel("speedup", fontsize=8)
-    made.supylabel("memory ratio, baseline / candidate", fontsize=8)
+    outer_labels(on_page, across, "speedup", "memory ratio")
     handles = [
         Line2D([], [], color=colour, marker=marker, linestyle="none", label=f"level {level}")
         for level, colour, marker in _looks(shown)
@@ -120,9 +121,18 @@ def _looks(levels_shown: list[int]) -> list[tuple[int, str, str]]:
     ]
 
 
-def _symmetric(limits: tuple[float, float]) -> tuple[float, float]:
-    """Around 1, so that the quadrants are of one size."""
-    reach = max(limits[1], 1.0 / limits[0])
+def _title(name: str, found: list[Kernel]) -> str:
+    """With the share of winners that need as much as the baseline: they lie between the quadrants."""
+    if not found:
+        return name
+    counts = count_quadrants(found)
+    equal = 100 * (counts["faster_equal"] + counts["slower_equal"]) / len(found)
+    return f"{name}\nn {len(found)}, equal {equal:.0f} %"
+
+
+def _symmetric(limits: tuple[float, float], room: float = 1.0) -> tuple[float, float]:
+    """Around 1, so that the quadrants are of one size, and so many times as far as the limits reach."""
+    reach = max(limits[1], 1.0 / limits[0]) ** room
     return 1.0 / reach, reach
 
 
@@ -135,7 +145,7 @@ CORNERS = (
 
 
 def _name_quadrants(panel: Axes, found: list[Kernel]) -> None:
-    """Name and share of each quadrant in its corner; the share of equal memory, which lies between, on the line."""
+    """Name and share of each quadrant in its corner."""
     counts = count_quadrants(found)
     box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6}
     for column, words, x, y in CORNERS:
@@ -147,12 +157,3 @@ def _name_quadrants(panel: Axes, found: list[Kernel]) -> None:
             fontsize=SMALL_PT,
             bbox=box,
         )
-    equal = 100 * (counts["faster_equal"] + counts["slower_equal"]) / len(found)
-    panel.text(
-        *(0.02, 0.5, f"equal {equal:.0f} %"),
-        transform=panel.transAxes,
-        ha="left",
-        va="center",
-        fontsize=SMALL_PT,
-        bbox=box,
-    )

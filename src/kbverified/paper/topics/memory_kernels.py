@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbverified import metrics, statistics
-from kbverified.leaderboard.build import Scope, estimate_of
-from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.build import Scope
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import best, generators_in, suites_of
+from kbverified.paper.scopes import best, generators_in, models, suites_of
 
 FIGURES = ("allocator_peak", "device_peak")
 """Memory figures that single kernels are shown by: the published one, and the one that sees all memory."""
@@ -38,19 +36,10 @@ def kernels_of(inputs: PaperInputs, scope: Scope, field: str, generator: str) ->
     ]
 
 
-def share_of_kernels(hits: Iterable[tuple[str, bool]], inputs: PaperInputs, why_null: str) -> Estimate:
-    """Share of kernels, given as (problem, hit), that hit; those of one problem are resampled together."""
-    units = list(hits)
-    interval = statistics.clustered_share_interval(units, inputs.settings.confidence, inputs.settings.resamples)
-    n_problems = len({problem for problem, _ in units})
-    value = metrics.share([hit for _, hit in units])
-    return estimate_of(value, interval, len(units), why_null, f"no interval: only {n_problems} problems have a value")
-
-
 def winning_kernels(inputs: PaperInputs, field: str) -> dict[str, list[Kernel]]:
     """Every generator's winners over all suites and levels, under the headline test."""
     test = inputs.leaderboard.conditions.headline_test
-    found: dict[str, list[Kernel]] = {name: [] for name in inputs.generators}
+    found: dict[str, list[Kernel]] = {name: [] for name in models(inputs)}
     for scope in (per_test[test] for per_test in suites_of(inputs)):
         for name in generators_in(inputs, scope.suite):
             found[name] += kernels_of(inputs, scope, field, name)

@@ -7,84 +7,27 @@ counts, one below the *hard floor* is implausible, has no speedup and never wins
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from kbverified import protocol
-from kbverified.kernel_table import column_name
-from kbverified.leaderboard.build import Row, Scope, mean_estimate
+from kbverified.leaderboard.build import Scope, mean_estimate
 from kbverified.leaderboard.model import Entry, Estimate
-from kbverified.metrics import Arm
 from kbverified.paper.finding import Finding, claim, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
     best,
     conditions_for,
     level_word,
+    models,
     note_for,
     place,
     scopes_of,
 )
 from kbverified.paper.table import Cell, Column, Table
-from kbverified.roofline.columns import claim_stage
+from kbverified.paper.topics.roofline_figures import figures
+from kbverified.paper.topics.roofline_points import claimed
+
+__all__ = ["TOPIC", "figures", "findings", "tables"]
 
 TOPIC = "roofline"
-
-
-@dataclass(frozen=True)
-class Point:
-    """A winner, or a verified sample whose claim is implausible."""
-
-    generator: str
-    problem: str
-    sample: int
-    baseline: float
-    candidate: float
-    """Floor / time of each side."""
-    hard_share: float
-    """Hard floor / floor, at most 1: times this, a fraction is one of the hard floor. 0 where nothing has to move."""
-    below_floor: bool
-    implausible: bool
-
-
-def points(inputs: PaperInputs, scope: Scope, generator: str) -> list[Point]:
-    """A generator's winners of a scope in the headline arm and test, and what was implausible there."""
-    c = inputs.leaderboard.conditions
-    arm, test = c.headline_arm, c.headline_test
-    wanted = set(scope.problems)
-    won = [row for row in best(inputs, generator, scope, arm, test).winners if row is not None]
-    odd = [
-        row
-        for row in inputs.rows[generator]
-        if (row["suite"], row[f"verdict_{test}"]) == (scope.suite, "pass")
-        and row["problem"] in wanted
-        and _claimed(row, arm, "implausible")
-    ]
-    rows = {(row["problem"], row["sample"]): row for row in [*won, *odd]}
-    return [p for row in rows.values() if (p := _point(row, arm)) is not None]
-
-
-def _point(row: Row, arm: Arm) -> Point | None:
-    floor_ms, baseline, candidate = (
-        _claimed(row, arm, name) for name in ("floor_ms", "baseline_roofline", "candidate_roofline")
-    )
-    if floor_ms is None or baseline is None or candidate is None:
-        return None
-    return Point(
-        generator=row["generator"],
-        problem=row["problem"],
-        sample=row["sample"],
-        baseline=baseline,
-        candidate=candidate,
-        hard_share=_claimed(row, arm, "hard_floor_ms") / floor_ms,
-        below_floor=_claimed(row, arm, "below_floor") is True,
-        implausible=_claimed(row, arm, "implausible") is True,
-    )
-
-
-def _claimed(row: Row, arm: Arm, name: str) -> Any:
-    """A column of the roofline in the record that the arm's claim is from."""
-    return row[f"{column_name(claim_stage(arm, row['matched_from']))}_{name}"]
 
 
 # --- table --------------------------------------------------------------------------------------------------
@@ -127,7 +70,7 @@ def headline(inputs: PaperInputs) -> list[tuple[Entry, Scope]]:
     scopes = [per_test[c.headline_test] for per_test in scopes_of(inputs)]
     found = (
         (inputs.leaderboard.entry(name, s.suite, s.level, c.headline_arm, c.headline_test), s)
-        for name in inputs.generators
+        for name in models(inputs)
         for s in scopes
     )
     return [(e, s) for e, s in found if e is not None]
@@ -139,7 +82,7 @@ def fractions(inputs: PaperInputs, scope: Scope, generator: str) -> tuple[Estima
     won = best(inputs, generator, scope, c.headline_arm, c.headline_test).winners
     sides = []
     for name in ("candidate_roofline", "baseline_roofline"):
-        values = [None if row is None else _claimed(row, c.headline_arm, name) for row in won]
+        values = [None if row is None else claimed(row, c.headline_arm, name) for row in won]
         sides.append(mean_estimate(values, scope, "no winner has a floor", inputs.settings))
     return sides[0], sides[1]
 

@@ -9,17 +9,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from kbverified.leaderboard.build import Scope
 from kbverified.leaderboard.model import Entry, Estimate
 from kbverified.leaderboard.render import ARM_MEANING
 from kbverified.metrics import Arm, above
+from kbverified.paper import style
+from kbverified.paper.axes import (
+    LEGEND_ROW_IN,
+    SMALL_PT,
+    empty,
+    factor_axis,
+    factor_limits,
+    generator_handles,
+    legend_below,
+    legend_rows,
+    outer_labels,
+    panels,
+)
 from kbverified.paper.contrasts import share_difference
 from kbverified.paper.finding import Finding, claim
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import conditions_for, generators_in, note_for, place, speedups, suites_of
+from kbverified.paper.scopes import (
+    conditions_for,
+    generators_in,
+    models,
+    note_for,
+    place,
+    several_suites,
+    speedups,
+    suites_of,
+)
 from kbverified.paper.table import Cell, Column, Table
 
 TOPIC = "speedups"
+MARKS = 4
+"""Markers on a curve, so that curves are told apart without colour."""
+EDGE_SHARE = 0.12
+"""Of the width of a panel, beyond what the speedups take, for the problems without one."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +68,11 @@ class Curve:
         none = self.n_problems - len(self.speedups)
         return list(self.speedups), [(none + i + 1) / self.n_problems for i in range(len(self.speedups))]
 
+    @property
+    def without(self) -> float:
+        """Share of active problems that have no speedup: not solved, or not timed."""
+        return 1.0 - len(self.speedups) / self.n_problems
+
 
 def curves(inputs: PaperInputs) -> list[Curve]:
     """Per suite, arm and generator, under the headline test; none where solved problems have no speedup in an arm."""
@@ -53,6 +87,71 @@ def curves(inputs: PaperInputs) -> list[Curve]:
                 if there or (entry is not None and entry.n_solved == 0):
                     found.append(Curve(name, scope.suite, arm, there, len(scope.problems)))
     return found
+
+
+# --- figure -------------------------------------------------------------------------------------------------
+
+
+def figures(inputs: PaperInputs) -> dict[str, Figure]:
+    return {"speedups": distribution(inputs)}
+
+
+def distribution(inputs: PaperInputs, columns: int = 2) -> Figure:
+    """A panel per suite and arm, a curve per generator; the grey edge holds the problems without a speedup."""
+    c = inputs.leaderboard.conditions
+    found = curves(inputs)
+    wanted = [(suite, arm) for suite in c.suites for arm in c.arms] or [("", c.headline_arm)]
+    across = min(len(c.arms), 3) if columns > 1 else 1
+    rows = -(-len(wanted) // across)
+    legend = LEGEND_ROW_IN * legend_rows(len(models(inputs)), columns)
+    made, axes = style.figure(
+        columns, rows * (2.0 if columns > 1 else 1.6) + 0.35 + legend, rows, across, squeeze=False
+    )
+    limits = factor_limits(value for curve in found for value in curve.speedups)
+    limits = (limits[0] / (limits[1] / limits[0]) ** EDGE_SHARE, limits[1])
+    shown = panels(axes, len(wanted))
+    for panel, (suite, arm) in zip(shown, wanted):
+        here = [curve for curve in found if (curve.suite, curve.arm) == (suite, arm)]
+        panel.set_title(f"{arm} arm, {suite}" if several_suites(inputs) else f"{arm} arm")
+        if here:
+            _draw(panel, here, inputs, limits)
+        else:
+            entries = (inputs.leaderboard.entry(g, suite, None, arm, c.headline_test) for g in models(inputs))
+            reasons = {e.correct_speedup.why_null for e in entries if e is not None}
+            empty(panel, "; ".join(sorted(r for r in reasons if r)) or "nothing was measured")
+    outer_labels(shown, across, "best verified speedup at most", "active problems (%)")
+    legend_below(made, generator_handles(models(inputs), line=True, among=inputs.generators), columns)
+    return made
+
+
+def _draw(panel: Axes, here: list[Curve], inputs: PaperInputs, limits: tuple[float, float]) -> None:
+    colours, markers = style.colours(inputs.generators), style.markers(inputs.generators)
+    factor_axis(panel, "x", limits)
+    panel.set_ylim(0, 102)
+    edge = limits[0] * (limits[1] / limits[0]) ** (0.8 * EDGE_SHARE)
+    panel.axvspan(limits[0], edge, color="#E6E6E6", linewidth=0, zorder=0)
+    panel.text(
+        *((limits[0] * edge) ** 0.5, 99, "not solved or not timed"),
+        rotation=90,
+        ha="center",
+        va="top",
+        fontsize=SMALL_PT,
+    )
+    for i, curve in enumerate(here):
+        xs, shares = curve.steps()
+        percent = [100.0 * share for share in (curve.without, *shares, 1.0)]
+        panel.plot(
+            *([limits[0], *xs, limits[1]], percent),
+            drawstyle="steps-post",
+            color=colours[curve.generator],
+            linewidth=1.0,
+        )
+        marked = [int(len(xs) * (k + (i + 0.5) / len(here)) / MARKS) for k in range(MARKS)] if xs else []
+        panel.plot(
+            *([xs[k] for k in marked], [percent[k + 1] for k in marked], markers[curve.generator]),
+            color=colours[curve.generator],
+            markersize=3.0,
+        )
 
 
 # --- table and findings -------------------------------------------------------------------------------------
@@ -85,7 +184,7 @@ def _entries(inputs: PaperInputs) -> list[Entry]:
         board.entry(name, suite, None, arm, board.conditions.headline_test)
         for suite in board.conditions.suites
         for arm in board.conditions.arms
-        for name in inputs.generators
+        for name in models(inputs)
     )
     return [e for e in found if e is not None]
 

@@ -15,9 +15,11 @@ from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
     by_dtype,
     conditions_for,
+    entries_of,
     headline_entries,
     level_word,
     mean_of_ratios,
+    models,
     note_for,
     place,
     speedups,
@@ -34,7 +36,7 @@ _KEY = (Column("generator", "generator"), Column("suite", "suite"), Column("leve
 def headline(inputs: PaperInputs, generators: Sequence[str] | None = None) -> list[Entry]:
     """Entries of the headline arm and test, ranked; of all generators, or of some."""
     c = inputs.leaderboard.conditions
-    wanted = inputs.generators if generators is None else generators
+    wanted = models(inputs) if generators is None else generators
     shown = headline_entries(inputs)
     order = [(suite, name) for suite in c.suites for name in ranked(inputs, suite) if name in wanted]
     return [e for key in order for e in shown if (e.suite, e.generator) == key]
@@ -52,7 +54,7 @@ def ranked(inputs: PaperInputs, suite: str) -> list[str]:
         first = fast_1(entry) if entry else None
         return -first.value if first and first.value is not None else 1.0
 
-    return sorted(inputs.generators, key=rank)
+    return sorted(models(inputs), key=rank)
 
 
 def fast_1(entry: Entry) -> Estimate:
@@ -101,9 +103,10 @@ def _table(inputs: PaperInputs, dtype: str) -> Table:
     ]
     if not names:
         note.insert(0, f"No generator was evaluated in {dtype}.")
-    if "1" not in {p for e in inputs.leaderboard.entries for p in e.fast_p}:
+    if "1" not in {p for e in entries_of(inputs) for p in e.fast_p}:
         note.append("fast_1 is not among the thresholds of the configuration.")
-    if odd := [f"{name} ({kind or 'nothing evaluated'})" for name, kind in inputs.dtypes.items() if kind not in DTYPES]:
+    kinds = {name: inputs.dtypes[name] for name in models(inputs)}
+    if odd := [f"{name} ({kind or 'nothing evaluated'})" for name, kind in kinds.items() if kind not in DTYPES]:
         note.append(f"In neither dtype's table: {', '.join(odd)}.")
     return Table(f"verified_{dtype}", f"Verified leaderboard, {dtype}", " ".join(note), _COLUMNS, tuple(rows))
 
