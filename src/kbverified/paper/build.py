@@ -61,7 +61,7 @@ TOPICS: tuple[Topic, ...] = (
         ("tolerance", "tolerance_published", "tolerance_selection"),
         ("tolerance_correctness", "tolerance_speedup"),
     ),
-    # bf16
+    Topic("bf16", ("bf16", "bf16_common"), ("bf16", "bf16_problems")),
     Topic(
         "failures",
         tables=(
