@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from small_tree import PROJECT, Tree
+from test_paper import with_own_topic_only
 
 RULES = {"audit_problem", "compile", "hidden_gate", "time", "ceilings", "memory", "aggregate", "leaderboard"}
 MARKED = {
@@ -112,7 +113,23 @@ def test_it_is_one_file(reported) -> None:
 def test_every_caption_is_there_and_no_other() -> None:
     text = "".join(path.read_text() for path in (PROJECT / "workflow/rules").glob("*.smk"))
     text += (PROJECT / "Snakefile").read_text()
-    named = {Path(name).name for name in re.findall(r'"([^"]+\.rst)"', text)}
+    named = {Path(name).name for name in re.findall(r'"([^"{]+\.rst)"', text)}
     there = {path.name for path in (PROJECT / "workflow/report").glob("*.rst")}
-    of_the_paper = {"paper_table.rst", "paper_figure.rst", "paper_findings.rst"}
-    assert named <= there and there - named <= of_the_paper
+    assert there == named | {f"paper_{kind}.rst" for kind in ("table", "figure")}  # named by their kind in paper.smk
+
+
+def test_the_paper_is_in_it_where_it_is_asked_for(finished: Tree) -> None:
+    with_own_topic_only(finished)
+    finished.snakemake("paper")
+    finished.snakemake("--report", "report.html", "paper")
+    page = Page((finished.path / "report.html").read_text(encoding="utf-8"))
+    tables = {f"results/paper/tables/own_verdicts.{ending}" for ending in ("csv", "md", "tex")}
+    figures = {f"results/paper/figures/own_counts.{ending}" for ending in ("pdf", "png")}
+    categories = {name: {sub: set(of) for sub, of in subs.items()} for name, subs in page.value("categories").items()}
+    assert categories["Paper: tables"] == {"own": tables} and categories["Paper: figures"] == {"own": figures}
+    assert categories["Paper: findings"] == {"Other": {"results/paper/findings.md"}}
+    results = page.value("results")
+    assert all("rebuilt from the records" in results[path]["caption"] for path in tables | figures)
+    assert results["results/paper/figures/own_counts.png"]["labels"] == {"name": "own_counts", "format": "png"}
+    assert results["results/paper/figures/own_counts.png"]["mime_type"] == "image/png"
+    assert not any(path.endswith("own.json") for path in results)

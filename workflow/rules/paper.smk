@@ -36,6 +36,13 @@ if unknown := sorted({*SETTINGS.paper.names, *SETTINGS.paper.references} - SPECS
     raise WorkflowError(f"paper: {GENERATORS_TSV} has no row for generator {unknown[0]!r}; it has {', '.join(SPECS)}")
 
 
+# How Snakemake's own report shows a topic's files, by their folder; what only findings.md reads is not in it.
+PAPER_REPORT = {
+    kind: {"caption": f"../report/paper_{kind.removesuffix('s')}.rst", "category": f"Paper: {kind}"}
+    for kind in ("tables", "figures")
+}
+
+
 for topic in paper.TOPICS:
 
     rule:
@@ -44,7 +51,19 @@ for topic in paper.TOPICS:
         input:
             **PAPER_INPUTS,
         output:
-            files=[f"{PAPER}/{path}" for path in topic.paths()],
+            files=[
+                (
+                    report(
+                        f"{PAPER}/{path}",
+                        subcategory=topic.name,
+                        labels=dict(zip(("name", "format"), Path(path).name.split("."))),
+                        **PAPER_REPORT[Path(path).parts[0]],
+                    )
+                    if Path(path).parts[0] in PAPER_REPORT
+                    else f"{PAPER}/{path}"
+                )
+                for path in topic.paths()
+            ],
         log:
             f"logs/paper/{topic.name}.log",
         benchmark:
@@ -67,7 +86,7 @@ rule paper_findings:
         **PAPER_INPUTS,
         findings=[f"{PAPER}/findings/{topic.name}.json" for topic in paper.TOPICS],
     output:
-        text=f"{PAPER}/findings.md",
+        text=report(f"{PAPER}/findings.md", caption="../report/paper_findings.rst", category="Paper: findings"),
     log:
         "logs/paper/findings.log",
     benchmark:
