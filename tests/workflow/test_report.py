@@ -126,10 +126,12 @@ def test_the_paper_is_in_it_where_it_is_asked_for(finished: Tree) -> None:
     tables = {f"results/paper/tables/own_verdicts.{ending}" for ending in ("csv", "md", "tex")}
     figures = {f"results/paper/figures/own_counts.{ending}" for ending in ("pdf", "png")}
     categories = {name: {sub: set(of) for sub, of in subs.items()} for name, subs in page.value("categories").items()}
-    assert categories["Paper: tables"] == {"own": tables} and categories["Paper: figures"] == {"own": figures}
-    assert categories["Paper: findings"] == {"Other": {"results/paper/findings.md"}}
+    assert categories["Paper tables"] == {"own": tables} and categories["Paper figures"] == {"own": figures}
+    assert categories["Paper findings"] == {"Other": {"results/paper/findings.md"}}
     results = page.value("results")
     assert all("rebuilt from the records" in results[path]["caption"] for path in tables | figures)
     assert results["results/paper/figures/own_counts.png"]["labels"] == {"name": "own_counts", "format": "png"}
     assert results["results/paper/figures/own_counts.png"]["mime_type"] == "image/png"
     assert not any(path.endswith("own.json") for path in results)
+    texts = [page.value("workflow-desc"), *(entry["caption"] for entry in results.values())]
+    assert not any("system-message" in text for text in texts)  # docutils' words for a text that it cannot take

@@ -38,7 +38,7 @@ if unknown := sorted({*SETTINGS.paper.names, *SETTINGS.paper.references} - SPECS
 
 # How Snakemake's own report shows a topic's files, by their folder; what only findings.md reads is not in it.
 PAPER_REPORT = {
-    kind: {"caption": f"../report/paper_{kind.removesuffix('s')}.rst", "category": f"Paper: {kind}"}
+    kind: {"caption": f"../report/paper_{kind.removesuffix('s')}.rst", "category": f"Paper {kind}"}
     for kind in ("tables", "figures")
 }
 
@@ -86,7 +86,7 @@ rule paper_findings:
         **PAPER_INPUTS,
         findings=[f"{PAPER}/findings/{topic.name}.json" for topic in paper.TOPICS],
     output:
-        text=report(f"{PAPER}/findings.md", caption="../report/paper_findings.rst", category="Paper: findings"),
+        text=report(f"{PAPER}/findings.md", caption="../report/paper_findings.rst", category="Paper findings"),
     log:
         "logs/paper/findings.log",
     benchmark:
