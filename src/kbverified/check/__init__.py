@@ -6,9 +6,11 @@ The stages, the row and the verdicts are the workflow's own; only where the reco
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -126,14 +128,14 @@ def _print(result: Any, asked: Any, keep: Path | None) -> None:
     print(f"\nRecords and logs: {keep}" if keep is not None else "\nRecords were not kept (--keep FOLDER does).")
 
 
-class _ended_by_signals:
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end a check as Ctrl-C does: with its command and without its folder."""
-
-    def __enter__(self) -> None:
-        self._before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
             signal.signal(number, handler)
 
 

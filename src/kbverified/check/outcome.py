@@ -61,4 +61,7 @@ def _reason(row: Mapping[str, Any], test: Test) -> str | None:
         detail = None  # what the row keeps is the hidden verdict's
     if detail is None:
         return f"failed: {failed}" if failed else None
-    return detail if not failed or failed in detail else f"{detail} (failed: {failed})"
+    if not failed or failed in detail:
+        return detail
+    many_lines = "\n" in detail.strip()
+    return f"{detail.rstrip()}\n(failed: {failed})" if many_lines else f"{detail} (failed: {failed})"

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from kbverified import protocol
 from kbverified.aggregation import AggregationSettings
+from kbverified.check.brief import brief
 from kbverified.check.outcome import Outcome
 from kbverified.check.question import Question
 from kbverified.cli import printable
@@ -33,8 +34,8 @@ def print_report(row: Row, question: Question, outcome: Outcome, console: Consol
         _say(console, line)
     console.print()
     console.print(Text(f"{outcome.word.upper()}", STYLES[outcome.word]), Text(_verdict_line(question, outcome)))
-    if outcome.reason:
-        _say(console, f"  {outcome.reason}")
+    for line in brief(outcome.reason or "", question.candidate.name):
+        _say(console, f"  {line}")
     if "hidden-gate" in question.stages:
         _section(console, "Right?", correctness(row, question))
     if set(TIME_STAGES) & set(question.stages):
