@@ -15,7 +15,7 @@ from rich.console import Console
 from small_problem import problem_text
 
 from kbverified import cli, keys, records
-from kbverified.check import judged, outcome, place, question, report
+from kbverified.check import chain, judged, outcome, place, question, report
 from kbverified.keys import ProblemKey
 from kbverified.records import ProblemRecord
 
@@ -174,6 +174,34 @@ def test_an_audit_is_known_by_its_problem_and_not_by_the_candidate(tmp_path, mon
     assert audit() == first
     q.problem.path.write_text(problem_text("tanh"))
     assert audit() != first
+
+
+def kept_audit(tmp_path: Path) -> chain.Step:
+    """A step whose record a check has kept in the cache, and no command that could make another."""
+    key = ProblemKey("own", "level1_1")
+    write_problem(tmp_path / "earlier", key)
+    kept = key.record_path(tmp_path / "earlier")
+    return chain.Step("audit-problem", ("no-such-command",), tmp_path / "now.json", ProblemRecord, kept)
+
+
+def run_step(step: chain.Step, tmp_path: Path) -> chain.Done:
+    return chain.run(step, tmp_path / "log", lambda *_: None)
+
+
+def test_a_kept_record_takes_the_place_of_its_command(tmp_path):
+    done = run_step(kept_audit(tmp_path), tmp_path)
+    assert done.from_cache and done.record == records.read(tmp_path / "now.json", ProblemRecord)
+
+
+def test_a_kept_record_that_is_broken_or_another_user_s_is_made_again(tmp_path):
+    step = kept_audit(tmp_path)
+    if os.geteuid() == 0:
+        os.chown(step.cached, 12345, 12345)
+        with pytest.raises(ValueError, match="no-such-command"):
+            run_step(step, tmp_path)
+    step.cached.write_text("{")
+    with pytest.raises(ValueError, match="no-such-command"):
+        run_step(step, tmp_path)
 
 
 def test_builds_share_the_headers_of_a_checkout_that_has_them(tmp_path, monkeypatch):

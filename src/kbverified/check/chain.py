@@ -142,6 +142,8 @@ def _from_cache(step: Step) -> Record | None:
     """A record of an earlier check, put where the command would have put it; None where none can be read."""
     assert step.cached is not None
     try:
+        if step.cached.stat().st_uid != os.geteuid():  # a cache that others write into is none to believe
+            return None
         record = records.read(step.cached, step.model)
     except FileNotFoundError:
         return None
