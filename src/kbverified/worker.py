@@ -75,6 +75,7 @@ class Bootstrap:
         self.channel.send({"ready": os.getpid()})
         while True:
             message, fds = self.channel.receive(_PATIENCE_S)
+            self.channel.spin_s = 0.0
             if message.get("do") == "exit":
                 return
             self.channel.send(self.answer(message, fds))
@@ -330,14 +331,16 @@ class Bootstrap:
             self._guard("runtime_error", lambda: self._launch(arguments))
         self._guard("runtime_error", self.device.synchronize)
         times: list[float] = []
+        host_bound = 0
         result = None
         for _ in range(message["repetitions"]):
             result = None  # so that an output's memory is there again for the next launch
             time_ms, result = self._timed_launch(arguments, message["forward_seed"])
             times.append(time_ms)
+            host_bound += bool(self.device.was_ahead_of_host())
         if message.get("deliver"):
             self._deliver(result)
-        return {"times_ms": times}
+        return {"times_ms": times, "host_bound": host_bound}
 
     def _timed_launch(self, arguments: list[Any], forward_seed: int) -> tuple[float, Any]:
         """One launch with the cache flushed before it: (milliseconds, result)."""
@@ -346,16 +349,16 @@ class Bootstrap:
         from kbverified.protocol import TIMING_QUEUED_FLUSHES
 
         torch.manual_seed(forward_seed)
+        flushes = TIMING_QUEUED_FLUSHES[self.device.kind]
         time_cold_ms = self.device.time_cold_ms
-        return self._guard(
-            "runtime_error", lambda: time_cold_ms(lambda: self._launch(arguments), TIMING_QUEUED_FLUSHES)
-        )
+        return self._guard("runtime_error", lambda: time_cold_ms(lambda: self._launch(arguments), flushes))
 
     def do_batch(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """One launch on one set of inputs, as it is timed otherwise; its output is delivered before the answer.
 
         The judge has its own clock on this.
         """
+        self.channel.spin_s = message["spin_s"]
         index = message["index"]
         time_ms, result = self._timed_launch(self._arguments(index), message["forward_seed"])
         return {"times_ms": [time_ms], "strides": self._deliver(result, index, own_order=True)}
