@@ -81,7 +81,7 @@ def test_the_table_at_another_tau_is_the_leaderboard_that_would_be_built_there(i
 
 
 def test_curves_are_the_same_verdicts_at_any_tau(inputs):
-    (part,) = [part for part in tolerance.sweep(inputs, "matched") if part.scope.level is None]
+    (part,) = [part for part in tolerance.sweep(inputs, "matched")[0] if part.scope.level is None]
     taus = tolerance_figures.grid(part.taus)
     assert taus[0] == 1e-5 and taus[-1] == 1e-2 and {LOOSE, TIGHT} <= set(taus) and taus == sorted(set(taus))
     rows = inputs.rows["one"]
@@ -186,7 +186,7 @@ def test_nothing_solved_and_nothing_timed():
 def test_the_figures_lines_are_the_shares(inputs):
     made = tolerance.figures(inputs)["tolerance_correctness"]
     lines = {line.get_linestyle(): line for line in made.axes[0].get_lines()[:2]}
-    (part,) = [part for part in tolerance.sweep(inputs, "matched") if part.scope.level is None]
+    (part,) = [part for part in tolerance.sweep(inputs, "matched")[0] if part.scope.level is None]
     for style, test in (("-", "hidden"), ("--", "standard")):
         for tau, shown in zip(*lines[style].get_data()):
             solved = {r["problem"] for r in inputs.rows["one"] if (needed_tau(r, test) or 1.0) <= tau}
