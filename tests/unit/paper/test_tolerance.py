@@ -117,6 +117,17 @@ def test_a_rise_that_is_selection_is_called_so():
     assert same.outcome == "undecided"  # the same samples win: nothing differs
 
 
+def test_a_fall_on_the_same_problems_is_called_so():
+    """On every problem a faster sample is lost at the tighter tau; some noise in how much faster."""
+    problems = [f"level1_{i}" for i in range(1, 41)]
+    faster = [2.0 * math.exp(0.02 * ((7 * i) % 11 - 5)) for i in range(40)]
+    rows = [sample(p, 0, speedups=arms(1.0)) for p in problems]
+    rows += [sample(p, 1, tolerance=5e-4, speedups=arms(speed)) for p, speed in zip(problems, faster)]
+    same = tolerance.findings(make({"one": rows}, problems))[-1]
+    assert (same.outcome, same.estimate.value) == ("holds", pytest.approx(0.5, rel=0.01))
+    assert "on the same problems" in same.sentence and "is below 1.00" in same.sentence
+
+
 def test_without_a_dropped_problem_there_is_no_selection():
     rows = [sample(p, speedups=arms(2.0)) for p in PROBLEMS]
     inputs = make({"one": rows}, PROBLEMS)
