@@ -1,5 +1,7 @@
 """The bf16 control by hand: a run in bf16 beside its fp32 run, on all problems and on those that both solve."""
 
+import dataclasses
+
 import pytest
 from hand_made import SETTINGS, arms, cells, make, sample
 
@@ -60,6 +62,11 @@ def test_runs_are_paired_by_name():
     assert outcomes == {"not measured"}
 
 
+def test_renamed_references_are_left_to_the_study_of_them():
+    inputs = dataclasses.replace(make({"one": FP32, "one-bf16": HALF}, PROBLEMS), references=("one-bf16",))
+    assert bf16.tables(inputs)[0].rows == () and bf16.counterparts(inputs) == {}
+
+
 def test_another_fp32_generator_of_that_name_is_no_bf16_run():
     inputs = make({"one": FP32, "one-bf16": FP32}, PROBLEMS)
     assert bf16.counterparts(inputs) == {}
@@ -111,7 +118,7 @@ def test_figures_show_both_runs_and_the_common_problems(inputs):
     figures = bf16.figures(inputs)
     level1 = figures["bf16"].axes[0]
     points = [container.lines[0].get_xdata()[0] for container in level1.containers]
-    assert points == pytest.approx([600 / 7, 600 / 7])
+    assert points == pytest.approx([6 / 7, 6 / 7])
     (dots,) = [line for line in figures["bf16_problems"].axes[0].get_lines() if line.get_linestyle() == "None"]
     assert list(dots.get_xdata()) == [2.0] * 4 and list(dots.get_ydata()) == [8.0] * 4
 

@@ -7,17 +7,26 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import PercentFormatter
 
-from kbverified.leaderboard.model import Estimate
 from kbverified.paper import style
-from kbverified.paper.axes import empty, error_bar, factor_axis, factor_limits, grid_of, panels, spread
+from kbverified.paper.axes import (
+    empty,
+    estimate_point,
+    factor_axis,
+    factor_limits,
+    grid_of,
+    outer_labels,
+    panels,
+    spread,
+)
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import level_word, several_suites
 from kbverified.paper.topics.bf16 import Control, mean, solved
 
 _LOOKS: dict[str, dict[str, Any]] = {
-    "fp32": {"color": style.COLOURS[0], "marker": "o", "markerfacecolor": style.COLOURS[0]},
-    "bf16": {"color": style.COLOURS[1], "marker": "s", "markerfacecolor": "white"},
+    "fp32": {"colour": style.COLOURS[0], "marker": "o"},
+    "bf16": {"colour": style.COLOURS[1], "marker": "s", "filled": False},
 }
 _APART = 0.17
 """By how much the two runs of a pair stand above and below its line."""
@@ -40,14 +49,15 @@ def side_by_side(found: Sequence[Control], why: str, inputs: PaperInputs) -> Fig
         for control in here:
             y = names.index(control.name)
             for dtype, side, offset in (("fp32", control.fp32, -_APART), ("bf16", control.bf16, _APART)):
-                _point(top, solved(control, side, inputs), y + offset, dtype, 100.0)
+                estimate_point(top, solved(control, side, inputs), y + offset, **_LOOKS[dtype])
                 shown = mean(control, control.common(side), inputs)
-                _point(bottom, shown, y + offset, dtype)
+                estimate_point(bottom, shown, y + offset, **_LOOKS[dtype])
                 factors += spread([shown])
         suite = f"{key[0]}, " if several_suites(inputs) else ""
         title = f"level {level_word(key[1])}" if key[1] is not None else "all levels"
         top.set_title(f"{suite}{title}")
-        top.set_xlim(-3, 103)
+        top.set_xlim(-0.03, 1.03)
+        top.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=None))
         top.set_xlabel("solved (%)")
         bottom.set_xlabel("Correct Speedup,\ncommon problems")
     for axes in grid.flat:
@@ -60,17 +70,20 @@ def side_by_side(found: Sequence[Control], why: str, inputs: PaperInputs) -> Fig
     return made
 
 
-def _point(axes: Any, estimate: Estimate, y: float, dtype: str, scale: float = 1.0) -> None:
-    if estimate.value is None:
-        return
-    bar = error_bar(estimate)
-    ends = None if bar is None else [[scale * end for end in side] for side in bar]
-    axes.errorbar([scale * estimate.value], [y], xerr=ends, markersize=3.6, elinewidth=0.9, **_LOOKS[dtype])
-
-
 def _legend(made: Figure, inputs: PaperInputs) -> None:
     interval = f"{100 * inputs.settings.confidence:g} % interval"
-    handles = [Line2D([], [], linestyle="none", label=dtype, **look) for dtype, look in _LOOKS.items()]
+    handles = [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            label=dtype,
+            color=look["colour"],
+            marker=look["marker"],
+            markerfacecolor=look["colour"] if look.get("filled", True) else "white",
+        )
+        for dtype, look in _LOOKS.items()
+    ]
     handles.append(Line2D([], [], color="black", linewidth=0.9, label=interval))
     made.legend(handles=handles, loc="outside upper center", ncols=3)
 
@@ -87,7 +100,7 @@ def problem_by_problem(found: Sequence[Control], why: str, inputs: PaperInputs) 
     every = [v for one in found for side in (one.fp32, one.bf16) for v in one.common(side) if v is not None]
     limits = factor_limits(every)
     shown = panels(grid, len(found))
-    for i, (axes, one) in enumerate(zip(shown, found, strict=True)):
+    for axes, one in zip(shown, found, strict=True):
         sides = zip(one.common(one.fp32), one.common(one.bf16), strict=True)
         pairs = [(x, y) for x, y in sides if x is not None and y is not None]
         suite = f" ({one.scope.suite})" if several_suites(inputs) else ""
@@ -108,9 +121,5 @@ def problem_by_problem(found: Sequence[Control], why: str, inputs: PaperInputs) 
         )
         if not pairs:
             empty(axes, "no problem is solved and timed in both dtypes")
-        if i % ncols == 0:
-            axes.set_ylabel("speedup in bf16")
-        if i + ncols >= len(found):
-            axes.set_xlabel("speedup in fp32")
-            axes.tick_params(labelbottom=True)
+    outer_labels(shown, ncols, "speedup in fp32", "speedup in bf16")
     return made

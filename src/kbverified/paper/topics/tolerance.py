@@ -160,12 +160,7 @@ def mean(values: Sequence[float | None], swept: Swept, inputs: PaperInputs) -> E
 
 # --- tables -------------------------------------------------------------------------------------------------
 
-_KEY = (
-    Column("suite", "suite"),
-    Column("level", "level"),
-    Column("dtype", "dtype"),
-    Column("generator", "generator"),
-)
+_KEY = tuple(Column(name, name) for name in ("suite", "level", "dtype", "generator"))
 
 
 def tables(inputs: PaperInputs) -> list[Table]:
