@@ -1,7 +1,7 @@
 """The example as a run: its candidates, and their tables by the code that aggregates every run.
 
 All 9,430 candidates as files would be 50,000 of them, and minutes. So records are made and aggregated in memory, one
-candidate after the other, and a part of them is written as files too, where a test finds that both ways agree.
+candidate after the other, and ``write_records`` writes a part as files too, where a test finds that both ways agree.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import pandas as pd
 
 from kbverified import kernel_table, records
-from kbverified.aggregation import AggregationSettings, CandidateRecords, row_of
+from kbverified.aggregation import AggregationSettings, CandidateRecords, aggregate_generator, row_of
 from kbverified.keys import EVERY_STAGE, CandidateKey, ProblemKey
 from kbverified.paper.example import stages
 from kbverified.paper.example.truth import (
@@ -140,3 +140,13 @@ def write_records(example: Example, root: Path) -> None:
             records.write(candidate.key.metadata_path(root), stages.generation(candidate))
             for stage, record in stages.stages(candidate, example.problems[candidate.key.problem_key]).items():
                 records.write(candidate.key.record_path(stage, root), record)
+
+
+def aggregate_records(example: Example, root: Path, settings: AggregationSettings) -> list[Path]:
+    """Write every generator's table from the files of ``write_records``; returns the tables' paths."""
+    paths = []
+    for name, candidates in example.candidates.items():
+        made = aggregate_generator(root, name, [candidate.key for candidate in candidates], settings)
+        paths.append(root / f"results/kernels/{name}.parquet")
+        kernel_table.write_parquet(made, paths[-1])
+    return paths
