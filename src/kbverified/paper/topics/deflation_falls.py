@@ -9,7 +9,7 @@ from kbverified.leaderboard.model import Estimate
 from kbverified.metrics import Arm
 from kbverified.paper.contrasts import mean_ratio
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import generators_in, mean_of_ratios, models, scopes_of, speedups
+from kbverified.paper.scopes import generators_in, mean_of_ratios, models, scopes_of, speedups, with_reasons
 from kbverified.verdicts import Test
 
 Station = tuple[Arm, Test]
@@ -64,16 +64,26 @@ def _fall(inputs: PaperInputs, name: str, scope: Scope, decidable: Scope) -> Fal
     stations = {s for _, *ends in STEPS for s in ends} | {PUBLISHED}
     speed = {station: speedups(inputs, name, scope, *station) for station in stations}
     hardened, hidden = (speedups(inputs, name, decidable, *station) for station in (HARDENED, AFTER))
+    means = {s: reported(inputs, name, scope.suite, scope.level, s) for s in (*stations, HARDENED)}
+
+    def ratio(end: Station, start: Station) -> Estimate:
+        return with_reasons(mean_ratio(speed[end], speed[start], scope, settings), means[end], means[start])
+
+    def shared(end: Station, start: Station) -> Estimate:
+        return with_reasons(mean_of_ratios(speed[end], speed[start], scope, settings), means[end], means[start])
+
     return Fall(
         generator=name,
         scope=scope,
-        stations={s: reported(inputs, name, scope.suite, scope.level, s) for s in (BEFORE, PUBLISHED, AFTER, HARDENED)},
-        fall=mean_ratio(speed[AFTER], speed[BEFORE], scope, settings),
-        fall_shared=mean_of_ratios(speed[AFTER], speed[BEFORE], scope, settings),
-        from_published=mean_ratio(speed[AFTER], speed[PUBLISHED], scope, settings),
-        steps={step: mean_ratio(speed[end], speed[start], scope, settings) for step, start, end in STEPS},
-        hidden_shared=mean_of_ratios(speed[AFTER], speed[("matched", "standard")], scope, settings),
-        hardened_shared=mean_of_ratios(hardened, hidden, decidable, settings),
+        stations=means,
+        fall=ratio(AFTER, BEFORE),
+        fall_shared=shared(AFTER, BEFORE),
+        from_published=ratio(AFTER, PUBLISHED),
+        steps={step: ratio(end, start) for step, start, end in STEPS},
+        hidden_shared=shared(AFTER, ("matched", "standard")),
+        hardened_shared=with_reasons(
+            mean_of_ratios(hardened, hidden, decidable, settings), means[HARDENED], means[AFTER]
+        ),
     )
 
 

@@ -41,6 +41,7 @@ from kbverified.paper.scopes import (
     several_suites,
     speedups,
     suites_of,
+    why_arms_alike,
 )
 from kbverified.paper.table import Cell, Column, Table
 
@@ -197,6 +198,8 @@ def findings(inputs: PaperInputs) -> list[Finding]:
         for name in generators_in(inputs, scope.suite):
             naive, matched = (speedups(inputs, name, scope, arm, test) for arm in ("naive", "matched"))
             estimate = _difference(naive, matched, scope, inputs)
+            if why := why_arms_alike(inputs, name):
+                estimate = Estimate(value=None, n=0, why_null=why)
             under = conditions_for(inputs, scope, test=test, generator=name)
             subject = (
                 f"the share of active problems on which {name} is faster than the baseline in the naive arm less that "
