@@ -113,6 +113,12 @@ class Paper(Section):
     """Tolerances of the sensitivity tables and figures, from critical tolerances that are already measured."""
     published: str | None = None
     """JSON file of published numbers that stand beside the measured ones, in the shape of config/published.json."""
+    published_suite: str = "kernelbench"
+    """The suite that the published numbers are about."""
+    names: dict[str, str] = Field(default_factory=dict)
+    """What a generator is called in the published numbers, where that is not its own name."""
+    references: tuple[str, ...] = ()
+    """Generators that consist of renamed references (python -m benchmarks.references): the A/A study."""
 
     @field_validator("taus")
     @classmethod

@@ -21,7 +21,8 @@ from kbverified.paper.table import Column, Table
 def tables(inputs):
     rows = tuple((r["generator"], r["problem"], r["verdict_hidden"]) for g in inputs.generators for r in inputs.rows[g])
     columns = (Column("generator", "generator"), Column("problem", "problem"), Column("verdict", "verdict"))
-    note = f"taus {inputs.taus}; {(inputs.published or {}).get('source')}"
+    published = (inputs.published or {}).get("source"), dict(inputs.names), inputs.references
+    note = f"taus {inputs.taus}; {published}"
     return [Table("own_verdicts", "Verdicts", note, columns, rows)]
 
 
@@ -35,6 +36,7 @@ OWN = {
     *(f"results/paper/figures/own_counts.{ending}" for ending in ("pdf", "png")),
     "results/paper/findings/own.json",
 }
+PAPER = "{taus: [1.0e-2, 5.0e-4], published: published.json, names: {good: G}, references: [bad]}"
 FINDINGS = "results/paper/findings.md"
 
 
@@ -88,8 +90,15 @@ def test_the_paper_is_built_rebuilt_to_the_same_bytes_and_only_where_it_is_stale
     # Settings: tolerances and published numbers reach every topic, and no stage and no table of the run.
     built.write("published.json", '{"source": "A paper, table 1"}')
     config = built.path / "config/config.yaml"
-    config.write_text(config.read_text() + "paper: {taus: [1.0e-2, 5.0e-4], published: published.json}\n")
+    config.write_text(config.read_text() + f"paper: {PAPER}\n")
     assert built.planned("paper") == {"paper_own": 1, "paper_findings": 1, "paper": 1}
     built.snakemake("results/paper/tables/own_verdicts.md")
     text = (built.path / "results/paper/tables/own_verdicts.md").read_text()
-    assert "taus (0.01, 0.0005); A paper, table 1" in text and "### All verdicts" in text
+    assert "taus (0.01, 0.0005); ('A paper, table 1', {'good': 'G'}, ('bad',))" in text and "### All verdicts" in text
+
+
+def test_a_name_that_is_no_generator_stops_the_run(fresh: Tree) -> None:
+    config = fresh.path / "config/config.yaml"
+    config.write_text(config.read_text() + "paper: {names: {goood: G}}\n")
+    done = fresh.snakemake("--dry-run", check=False)
+    assert done.returncode and "config/generators.tsv has no row for generator 'goood'; it has good, bad" in done.stdout

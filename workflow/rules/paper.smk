@@ -29,6 +29,11 @@ PAPER_INPUTS = {
     "leaderboard": LEADERBOARD[0],
     "published": [SETTINGS.paper.published] if SETTINGS.paper.published else [],
 }
+# What load is told beside the paths.
+PAPER_TOLD = SETTINGS.paper.model_dump(exclude={"published"})
+
+if unknown := sorted({*SETTINGS.paper.names, *SETTINGS.paper.references} - SPECS.keys()):
+    raise WorkflowError(f"paper: {GENERATORS_TSV} has no row for generator {unknown[0]!r}; it has {', '.join(SPECS)}")
 
 
 for topic in paper.TOPICS:
@@ -52,7 +57,7 @@ for topic in paper.TOPICS:
             topic=topic.name,
             code=code("paper", f"paper.topics.{topic.name}"),
             settings=AGGREGATION,
-            taus=SETTINGS.paper.taus,
+            told=PAPER_TOLD,
         script:
             "../scripts/paper.py"
 
@@ -75,6 +80,6 @@ rule paper_findings:
         topic=None,
         code=code("paper"),
         settings=AGGREGATION,
-        taus=SETTINGS.paper.taus,
+        told=PAPER_TOLD,
     script:
         "../scripts/paper.py"

@@ -17,18 +17,21 @@ def main(
     leaderboard: str,
     published: list[str],
     settings: dict[str, object],
-    taus: list[float],
+    told: dict[str, object],
     folder: Path,
 ) -> None:
-    """Raises what load and write_topic raise: a message with file, field and value in the rule's log."""
+    """``told``: what load is told by name.
+
+    Raises what load and write_topic raise: a message with file, field and value in the rule's log.
+    """
     inputs = load(
         Path("."),
         [Path(path).stem for path in kernels],
         [ProblemKey(Path(path).parent.name, Path(path).stem) for path in audits],
         AggregationSettings.model_validate(settings),
-        taus,
-        Path(published[0]) if published else None,
-        Path(leaderboard),
+        published=Path(published[0]) if published else None,
+        leaderboard_path=Path(leaderboard),
+        **told,
     )
     if topic is None:
         build.write_findings(inputs, folder)
@@ -50,7 +53,7 @@ if __name__ == "__main__":
                 snakemake.input.leaderboard,  # noqa: F821
                 list(snakemake.input.get("published", [])),  # noqa: F821
                 dict(snakemake.params.settings),  # noqa: F821
-                list(snakemake.params.taus),  # noqa: F821
+                dict(snakemake.params.told),  # noqa: F821
                 Path(snakemake.output[0]).parents[1 if snakemake.params.topic else 0],  # noqa: F821
             )
         except ValueError as error:

@@ -61,7 +61,7 @@ TOPICS: tuple[Topic, ...] = (
         ("tolerance", "tolerance_published", "tolerance_selection"),
         ("tolerance_correctness", "tolerance_speedup"),
     ),
-    # bf16
+    Topic("bf16", ("bf16", "bf16_common"), ("bf16", "bf16_problems")),
     Topic(
         "failures",
         tables=(
@@ -74,6 +74,7 @@ TOPICS: tuple[Topic, ...] = (
     Topic("problems", tables=("problems_counts", "problems_apart")),
     Topic("environment", tables=("environment", "protocol")),
     Topic("aa", tables=("aa",), figures=("aa",)),
+    Topic("published", tables=("published", "published_unanswered", "published_sets")),
 )
 
 

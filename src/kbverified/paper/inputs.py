@@ -21,9 +21,12 @@ from kbverified.records import ProblemRecord
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PaperInputs:
-    """All that a topic may look at. Derived views are made once, when first asked for."""
+    """All that a topic may look at. Derived views are made once, when first asked for.
+
+    Two are equal only where they are one and the same, so that a topic may keep (functools.cache) what it has computed.
+    """
 
     kernels: pd.DataFrame
     """Rows of all generators (columns kernel_table.COLUMNS): generators in the order in which they were named, then

@@ -20,14 +20,14 @@ from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import several_suites
 from kbverified.paper.topics.tolerance import NOTHING, TEST, Swept, curve, mean
 
-POINTS_PER_DECADE = 10
+POINTS_PER_DECADE = 8
 _SHADE = 0.22
 _MARK: dict[str, Any] = {"color": "#999999", "linestyle": ":", "linewidth": 0.9}
 
 
 def correctness(swept: Sequence[Swept], inputs: PaperInputs) -> Figure:
     """Share of active problems solved, by the hidden and by the standard test, over tau."""
-    made, panels = _panels(swept, "solved (% of active problems)")
+    made, panels = _panels(swept, "solved (%)")
     for axes, part in panels:
         taus, rows = grid(part.taus), inputs.rows[part.generator]
         standard = curve(rows, part.scope, part.arm, "standard", taus)
@@ -42,7 +42,7 @@ def correctness(swept: Sequence[Swept], inputs: PaperInputs) -> Figure:
 
 def speedup(swept: Sequence[Swept], inputs: PaperInputs) -> Figure:
     """Correct Speedup over tau: over the problems solved there, and over those solved at every tau of the list."""
-    made, panels = _panels(swept, f"Correct Speedup ({inputs.settings.headline_arm} arm)")
+    made, panels = _panels(swept, f"Correct Speedup\n({inputs.settings.headline_arm} arm)")
     drawn: list[float] = []
     for axes, part in panels:
         taus = grid(part.taus)
@@ -55,7 +55,7 @@ def speedup(swept: Sequence[Swept], inputs: PaperInputs) -> Figure:
         drawn += [*spread(own), *(value for _, value in common if value is not None)]
     for axes, _ in panels:
         factor_axis(axes, "y", factor_limits(drawn))
-    _legend(made, panels, inputs, ("problems solved at this tau", "problems solved at every marked tau"))
+    _legend(made, panels, inputs, ("problems solved at this tau", "problems solved at every tau of the tables"))
     return made
 
 
@@ -83,14 +83,17 @@ def _panels(swept: Sequence[Swept], label: str) -> tuple[Figure, list[tuple[Any,
         return style.blank(NOTHING), []
     ncols = min(4, len(swept))
     nrows = -(-len(swept) // ncols)
-    made, axes = style.figure(min(2, len(swept)), 0.7 + 1.45 * nrows, nrows, ncols, squeeze=False, sharey=True)
+    made, axes = style.figure(
+        min(2, len(swept)), (1.1 if len(swept) == 1 else 0.7) + 1.45 * nrows, nrows, ncols, squeeze=False, sharey=True
+    )
     for spare in axes.flat[len(swept) :]:
         spare.set_axis_off()
     for i, one in enumerate(axes.flat[: len(swept)]):
         if i + ncols >= len(swept):
             one.set_xlabel("tau")
+        if i % ncols == 0:
+            one.set_ylabel(label)
         one.set_xscale("log")
-    made.supylabel(label, fontsize=8)
     return made, list(zip(axes.flat, swept))
 
 
@@ -124,7 +127,7 @@ def _legend(made: Figure, panels: Sequence[tuple[Any, Swept]], inputs: PaperInpu
     handles: list[Any] = [
         Line2D([], [], color=colour, label=names[0]),
         Line2D([], [], color=style.GREY, linestyle="--", label=names[1]),
-        Line2D([], [], **_MARK, label="the list of tau"),
+        Line2D([], [], **_MARK, label="tau of the tables"),
         Patch(facecolor=colour, alpha=_SHADE, label=f"{100 * inputs.settings.confidence:g} % interval"),
     ]
     made.legend(handles=handles, loc="outside upper center", ncols=2 if one else 4)
