@@ -130,10 +130,13 @@ def write_audits(example: Example, root: Path) -> None:
 
 
 def write_records(example: Example, root: Path) -> None:
-    """Write everything as a run leaves it: problems, candidates, and every stage's record in a file of its own."""
-    write_audits(example, root)
+    """Write everything as a run leaves it: problems, candidates, and every stage's record in a file of its own.
+
+    In the order of a run, so that nothing is older than what it is made from: Snakemake leaves it as it is.
+    """
     for truth in example.problems.values():
         records.write_bytes(truth.key.source_path(root), stages.problem_source(truth))
+    write_audits(example, root)
     for name in example.candidates:
         for candidate in example.candidates[name]:
             records.write_bytes(candidate.key.source_path(root), stages.source_of(candidate))

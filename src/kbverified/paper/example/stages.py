@@ -47,6 +47,7 @@ from kbverified.records import (
 DEVICE = DeviceInfo(
     kind="cuda", name="synthetic device", uuid="GPU-synthetic", driver="0", torch="0", cuda="0", memory_bytes=1 << 37
 )
+NO_MEMORY = "synthetic: both sides did not fit the device"
 LAWS = ("h1_scale_and_offset", "h3_spikes")
 
 # Six rounds, whose logarithms lie symmetrically: (what meets both sides, what meets the candidate alone). Every centre
@@ -160,7 +161,7 @@ def generation(truth: CandidateTruth) -> Generation:
 
 
 def stages(truth: CandidateTruth, problem: ProblemTruth) -> dict[str, StageRecord]:
-    """The records of a candidate's stages, by name; one that the truth leaves out is missing."""
+    """The records of a candidate's stages, by name."""
     why: str | None = None if problem.usable else "the problem is not usable: get_inputs raises"
     found: dict[str, StageRecord] = {}
     early = truth.failure if truth.failure in BEFORE_THE_GATE else None
@@ -177,8 +178,7 @@ def stages(truth: CandidateTruth, problem: ProblemTruth) -> dict[str, StageRecor
     tf32 = "TF32 has no effect on bf16" if truth.dtype == "bf16" else None
     found["time-fp32"] = timing("time-fp32", truth, problem, why)
     found["time-tf32"] = timing("time-tf32", truth, problem, why or tf32)
-    if why is not None or truth.memory_ratio is not None:
-        found["memory"] = memory(truth, problem, why)
+    found["memory"] = memory(truth, problem, why or (NO_MEMORY if truth.memory_ratio is None else None))
     return found
 
 
@@ -311,7 +311,7 @@ def timing(stage: str, truth: CandidateTruth, problem: ProblemTruth, skipped: st
 def memory(truth: CandidateTruth, problem: ProblemTruth, skipped: str | None) -> MemoryRecord:
     where = provenance("memory", problem, truth, ran=skipped is None)
     if skipped is not None or truth.memory_ratio is None:
-        return MemoryRecord(provenance=where, **_outcome(skipped or "synthetic"))
+        return MemoryRecord(provenance=where, **_outcome(skipped))
     return MemoryRecord(
         provenance=where,
         **_outcome(None),

@@ -95,7 +95,7 @@ class CandidateTruth:
     why_no_time: str | None = None
     """The verdict of the timing stages, where it is no pass."""
     memory_ratio: float | None = None
-    """Baseline / candidate peak, as whole bytes allow; None: the stage was not reached, or has no record."""
+    """Baseline / candidate peak, as whole bytes allow; None: the stage was not reached, or was skipped."""
     numerics: str = "fp32"
 
 

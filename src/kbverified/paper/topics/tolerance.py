@@ -79,23 +79,22 @@ def taus_of(inputs: PaperInputs, dtype: str) -> tuple[float, ...]:
     return tuple(sorted(moved | ({own[dtype]} if dtype in own else set()), reverse=True))
 
 
-def sweep(inputs: PaperInputs, arm: Arm) -> list[Swept]:
-    """Every generator on every level and suite that it has candidates in: suite by suite, level by level."""
-    found = []
-    at: dict[str, dict[float, list[Row]]] = {}
+def sweep(inputs: PaperInputs, *arms: Arm) -> list[list[Swept]]:
+    """Per arm: every generator on every level and suite that it has candidates in, level by level."""
+    found: list[list[Swept]] = [[] for _ in arms]
     dtype_of = {name: dtype for dtype, names in by_dtype(inputs).items() for name in names}
-    for name, dtype in dtype_of.items():
-        rows = inputs.rows[name]
-        at[name] = {tau: tau_sweep.rows_at(rows, {dtype: tau}, inputs.problems) for tau in taus_of(inputs, dtype)}
+    at = {
+        name: {tau: tau_sweep.rows_at(inputs.rows[name], {d: tau}, inputs.problems) for tau in taus_of(inputs, d)}
+        for name, d in dtype_of.items()
+    }
     for per_test in scopes_of(inputs):
         scope = per_test[TEST]
         for name in generators_in(inputs, scope.suite):
-            if name not in dtype_of:
-                continue
-            best = {
-                tau: best_samples(_within(rows, scope), scope.problems, arm, TEST) for tau, rows in at[name].items()
-            }
-            found.append(Swept(name, dtype_of[name], scope, arm, best))
+            here = {tau: _within(rows, scope) for tau, rows in at.get(name, {}).items()}
+            for arm, of_arm in zip(arms, found, strict=True):
+                if here:
+                    best = {tau: best_samples(rows, scope.problems, arm, TEST) for tau, rows in here.items()}
+                    of_arm.append(Swept(name, dtype_of[name], scope, arm, best))
     return found
 
 
@@ -166,10 +165,10 @@ _KEY = tuple(Column(name, name) for name in ("suite", "level", "dtype", "generat
 def tables(inputs: PaperInputs) -> list[Table]:
     """Every generator at every tau, in the headline arm and in the published one, and what tightening does."""
     headline = inputs.settings.headline_arm
-    swept = sweep(inputs, headline)
+    swept, published = sweep(inputs, headline, "published")
     return [
         _at_each_tau("tolerance", swept, headline, inputs),
-        _at_each_tau("tolerance_published", sweep(inputs, "published"), "published", inputs),
+        _at_each_tau("tolerance_published", published, "published", inputs),
         _selection(swept, headline, inputs),
     ]
 
@@ -255,7 +254,7 @@ def figures(inputs: PaperInputs) -> dict[str, Figure]:
     """Curves over a continuous tau, a panel per generator: what is solved, and Correct Speedup with its selection."""
     from kbverified.paper.topics import tolerance_figures
 
-    swept = [part for part in sweep(inputs, inputs.settings.headline_arm) if part.scope.level is None]
+    swept = _whole_suites(inputs)
     return {
         "tolerance_correctness": tolerance_figures.correctness(swept, inputs),
         "tolerance_speedup": tolerance_figures.speedup(swept, inputs),
@@ -264,12 +263,16 @@ def figures(inputs: PaperInputs) -> dict[str, Figure]:
 
 def findings(inputs: PaperInputs) -> list[Finding]:
     """Per generator and suite: every tau of the list side by side, then what tightening does."""
-    arm = inputs.settings.headline_arm
-    swept = [part for part in sweep(inputs, arm) if part.scope.level is None]
+    swept = _whole_suites(inputs)
     if not swept:
         nothing = Estimate(value=None, n=0, why_null=NOTHING)
         return [report(TOPIC, "the influence of the tolerance", nothing, conditions(inputs, test=TEST))]
     return [finding for part in swept for finding in _of_one(part, inputs)]
+
+
+def _whole_suites(inputs: PaperInputs) -> list[Swept]:
+    (swept,) = sweep(inputs, inputs.settings.headline_arm)
+    return [part for part in swept if part.scope.level is None]
 
 
 def _of_one(part: Swept, inputs: PaperInputs) -> Iterator[Finding]:
