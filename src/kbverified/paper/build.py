@@ -38,6 +38,7 @@ class Topic:
 
 
 TOPICS: tuple[Topic, ...] = (
+    Topic("headline", tables=("headline",)),
     Topic("verified", tables=("verified_fp32", "verified_bf16", "verified_fast_p", "verified_common")),
     Topic(
         "memory",
