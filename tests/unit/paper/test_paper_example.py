@@ -20,7 +20,8 @@ from kbverified import kernel_table
 from kbverified.aggregation import AggregationSettings
 from kbverified.paper import build
 from kbverified.paper.example import __main__ as command
-from kbverified.paper.example import run, stages
+from kbverified.paper.example import run
+from kbverified.paper.example.audits import DEVICE
 from kbverified.paper.example.run import Example
 from kbverified.paper.example.truth import DEGENERATE, NARROW, RENAMED, SKILL, SUITE
 
@@ -228,4 +229,4 @@ def test_a_part_through_record_files_is_the_same_and_has_the_same_bytes_when_mad
         assert len(from_files) == len(candidates) == 40
         assert kernel_table.rows(in_memory) == kernel_table.rows(from_files)
     assert (tmp_path / f"a/results/time-tf32/alder/{SUITE}/level1_1/0.json").is_file()
-    assert stages.DEVICE.name == "synthetic device"
+    assert DEVICE.name == "synthetic device"
