@@ -3,10 +3,10 @@
 A bf16 run is a generator of its own (config/generators.tsv, column dtype). It is paired with the fp32 run of the same
 model by name: the bf16 run of ``NAME`` is called ``NAME-bf16``. Where it is not, the two are paired that the
 configuration (``paper.names``) gives one name, and no other fp32 run. Each side is judged at its own tau and timed
-against a baseline of its own dtype, so a speedup in bf16 is over the reference in bf16. Modes have no effect on bf16: its matched
-arm is taken from time-fp32, and the published and ieee arms are null; where one of those is the headline, matched
-stands here. Means over all solved problems differ in their problems too: they stand beside those over common ones,
-which both runs solve and have a time for.
+against a baseline of its own dtype, so a speedup in bf16 is over the reference in bf16. Modes have no effect on bf16:
+its matched arm is taken from time-fp32, and the published and ieee arms are null; where one of those is the headline,
+matched stands here. Means over all solved problems differ in their problems too: they stand beside those over common
+ones, which both runs solve and have a time for.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _note(inputs: PaperInputs) -> str:
         text += f"Without a bf16 run: {', '.join(without)}. "
     text += (
         f"The bf16 run of NAME is NAME{SUFFIX}, or has the same name in paper.names. Speedups in bf16 are "
-        "over the reference in bf16, those in fp32 over that in fp32; for bf16 the matched arm is taken from time-fp32, "
+        "over the reference in bf16, those in fp32 over that in fp32; for bf16 the matched arm is that of time-fp32, "
         "since precision modes have no effect. "
     )
     return text + note_for(inputs, arm=arm_of(inputs), test=TEST)
