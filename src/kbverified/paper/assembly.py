@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import get_args
 
 from kbverified.leaderboard.render import conditions_lines
-from kbverified.paper.finding import Finding, Outcome
+from kbverified.paper.finding import Finding
 from kbverified.paper.inputs import PaperInputs
 
 TITLES = {
@@ -30,11 +29,21 @@ TITLES = {
 """A topic that is not named here has its own name as title."""
 
 LEGEND = {
-    "holds": "the whole interval is on the claimed side of the threshold; of a sentence without a threshold, it is so",
-    "does not hold": "the whole interval is on the other side",
+    "claim holds": "the whole interval is on the claimed side of the threshold",
+    "claim does not hold": "the whole interval is on the other side: the sentence says *not*",
     "undecided": "the interval has both sides of the threshold, or there is none: nothing is claimed",
+    "reported": "a number or a count, compared with nothing",
     "not measured": "this run says nothing about it",
 }
+"""What is said of a sentence, in the order of the overview's columns."""
+
+
+def said_of(finding: Finding) -> str:
+    """A finding's outcome as a word of LEGEND: of a claim it is told whether the *claim* holds, not the sentence, which
+    is worded so that it does."""
+    if finding.outcome in ("holds", "does not hold"):
+        return "reported" if finding.threshold is None else f"claim {finding.outcome}"
+    return finding.outcome
 
 
 def markdown(findings: Sequence[Finding], inputs: PaperInputs) -> str:
@@ -51,23 +60,22 @@ def markdown(findings: Sequence[Finding], inputs: PaperInputs) -> str:
         of_topic = [finding for finding in findings if finding.topic == topic]
         for conditions in dict.fromkeys(finding.conditions for finding in of_topic):
             lines += [f"Under: {conditions}", ""]
-            lines += [f"- {f.sentence} *({f.outcome})*" for f in of_topic if f.conditions == conditions]
+            lines += [f"- {f.sentence} *({said_of(f)})*" for f in of_topic if f.conditions == conditions]
             lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _overview(findings: Sequence[Finding]) -> list[str]:
     """How many sentences of each topic have which outcome, and what an outcome means."""
-    outcomes: tuple[Outcome, ...] = get_args(Outcome)
-    counts = Counter((finding.topic, finding.outcome) for finding in findings)
+    counts = Counter((finding.topic, said_of(finding)) for finding in findings)
     rows = [
-        [TITLES.get(topic, topic), *(str(counts[topic, outcome]) for outcome in outcomes)]
+        [TITLES.get(topic, topic), *(str(counts[topic, word]) for word in LEGEND)]
         for topic in dict.fromkeys(finding.topic for finding in findings)
     ]
-    table = [["topic", *outcomes], ["---", *("---:" for _ in outcomes)], *rows]
+    table = [["topic", *LEGEND], ["---", *("---:" for _ in LEGEND)], *rows]
     return [
         *("| " + " | ".join(row) + " |" for row in table if rows),
         "",
-        *(f"- *{outcome}*: {LEGEND[outcome]}." for outcome in outcomes),
+        *(f"- *{word}*: {meaning}." for word, meaning in LEGEND.items()),
         "",
     ]

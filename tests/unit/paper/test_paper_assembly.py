@@ -10,7 +10,7 @@ from kernel_rows import inputs, row
 from kbverified.aggregation import AggregationSettings
 from kbverified.leaderboard.model import Estimate
 from kbverified.paper import assembly, build
-from kbverified.paper.finding import Finding, claim
+from kbverified.paper.finding import Finding, claim, report
 from kbverified.paper.topics import headline
 
 
@@ -22,6 +22,7 @@ FINDINGS = [
     claim("verified", "the speedup of g", estimate(1.1, 1.2, 1.3), 1.0, "tau 0.001, fp32"),
     claim("verified", "the speedup of h", estimate(0.9, 1.0, 1.1), 1.0, "tau 0.01, bf16"),
     claim("verified", "the speedup of i", estimate(0.7, 0.8, 0.9), 1.0, "tau 0.001, fp32"),
+    report("new_topic", "the share", estimate(0.1, 0.2, 0.3), "no device", form="percent"),
     Finding("new_topic", "Nothing was measured.", "no device", None, None, "not measured"),
 ]
 
@@ -50,20 +51,21 @@ def test_every_sentence_stands_under_its_conditions_in_the_order_of_topics(small
     assert body == (
         "## Verified performance\n\n"
         "Under: tau 0.001, fp32\n\n"
-        "- The speedup of g is above 1.00: 1.20 [1.10, 1.30], n 50. *(holds)*\n"
-        "- The speedup of i is not above 1.00: 0.80 [0.70, 0.90], n 50. *(does not hold)*\n\n"
+        "- The speedup of g is above 1.00: 1.20 [1.10, 1.30], n 50. *(claim holds)*\n"
+        "- The speedup of i is not above 1.00: 0.80 [0.70, 0.90], n 50. *(claim does not hold)*\n\n"
         "Under: tau 0.01, bf16\n\n"
         "- Whether the speedup of h is above 1.00 is undecided: 1.00 [0.90, 1.10], n 50. *(undecided)*\n\n"
         "## new_topic\n\n"
         "Under: no device\n\n"
+        "- The share is 20.0 % [10.0 %, 30.0 %], n 50. *(reported)*\n"
         "- Nothing was measured. *(not measured)*\n"
     )
 
 
 def test_the_overview_counts_outcomes_and_says_what_they_mean(small):
     text = assembly.markdown(FINDINGS, small)
-    assert "| topic | holds | does not hold | undecided | not measured |" in text
-    assert "| Verified performance | 1 | 1 | 1 | 0 |" in text and "| new_topic | 0 | 0 | 0 | 1 |" in text
+    assert "| topic | claim holds | claim does not hold | undecided | reported | not measured |" in text
+    assert "| Verified performance | 1 | 1 | 1 | 0 | 0 |" in text and "| new_topic | 0 | 0 | 0 | 1 | 1 |" in text
     assert set(assembly.LEGEND) == set(re.findall(r"^- \*([a-z ]+)\*: ", text, flags=re.MULTILINE))
 
 
