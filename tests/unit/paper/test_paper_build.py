@@ -105,12 +105,9 @@ def test_a_topic_writes_every_file_that_it_declares(inputs: PaperInputs, tmp_pat
     assert (tmp_path / "tables/counts.csv").read_text() == "generator,n\nz,6\na,6\n"
     text = build.write_findings(inputs, tmp_path, (SMALL,)).read_text()
     assert (
-        (
-            "Under: naive arm, hidden test, tau 0.001, fp32, H200 (cuda), driver 580, torch 2.11.0, CUDA 13.0\n\n"
-            "- The share of z is above 0.0 %: 100.0 % [15.8 %, 100.0 %], n 2. *(claim holds)*\n"  # exact: 2 of 2
-        )
-        in text
-    )
+        "Under: naive arm, hidden test, tau 0.001, fp32, H200 (cuda), driver 580, torch 2.11.0, CUDA 13.0\n\n"
+        "- The share of z is above 0.0 %: 100.0 % [15.8 %, 100.0 %], n 2. *(claim holds)*\n"  # exact: 2 of 2
+    ) in text
 
 
 @pytest.mark.parametrize(
