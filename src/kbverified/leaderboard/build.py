@@ -9,7 +9,7 @@ set of resampled problems per scope, the same for every generator.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,9 +59,11 @@ def build(
     frames: Mapping[str, pd.DataFrame],
     problems: Mapping[ProblemKey, ProblemRecord | None],
     settings: AggregationSettings,
+    only: Collection[tuple[Arm, Test]] | None = None,
 ) -> Leaderboard:
     """The leaderboard of some generators (name -> kernel table) on the selected problems (key -> audit).
 
+    ``only``: the entries of these arms and tests alone, for who asks nothing else of it; None: all of them.
     Raises ValueError for a table that holds another generator's rows or a problem that was not selected, and
     MixedEnvironments where tables come from different environments, unless the settings allow it.
     """
@@ -82,6 +84,8 @@ def build(
         weak = {d: _weak_problems(problems, every.suite, settings.tau.get(d or "")) for d in set(dtypes.values())}
         for arm in arms_of(settings):
             for test, scope in scope_of.items():
+                if only is not None and (arm, test) not in only:
+                    continue
                 best: dict[str, Best] = {}
                 for name, rows in tables.items():
                     here = [row for row in rows if row["suite"] == scope.suite and row["problem"] in scope.problems]

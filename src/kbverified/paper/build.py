@@ -38,6 +38,7 @@ class Topic:
 
 
 TOPICS: tuple[Topic, ...] = (
+    Topic("headline", tables=("headline",)),
     Topic("verified", tables=("verified_fp32", "verified_bf16", "verified_fast_p", "verified_common")),
     Topic(
         "memory",
@@ -76,6 +77,11 @@ TOPICS: tuple[Topic, ...] = (
     Topic("aa", tables=("aa",), figures=("aa",)),
     Topic("published", tables=("published", "published_unanswered", "published_sets")),
 )
+
+
+def rules() -> list[str]:
+    """The names of the workflow's rules that make the paper from tables that are there (workflow/rules/paper.smk)."""
+    return ["paper", "paper_findings", *(f"paper_{found.name}" for found in TOPICS)]
 
 
 def topic(name: str) -> Topic:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kbverified import kernel_table
+from kbverified import kernel_table, leaderboard
 from kbverified.aggregation import AggregationSettings
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.build import Scope, clustered_share_estimate, share_estimate
@@ -62,6 +62,7 @@ class Run:
         self.published = inputs.published
         self.suite = inputs.published_suite
         self.models = models(self.published)
+        self.numbers = numbers(self.published)
         self.generators: dict[tuple[str, str], str] = {}
         self._at: dict[tuple[str, float], PaperInputs] = {}
         for generator in inputs.generators:
@@ -85,7 +86,11 @@ class Run:
             names = [generator for (_, kind), generator in self.generators.items() if kind == dtype]
             rows = {name: rows_at(self.inputs.rows[name], {dtype: tau}, self.inputs.problems) for name in names}
             tables = {name: kernel_table.frame(of_one) for name, of_one in rows.items()}
-            self._at[dtype, tau] = make(tables, self.inputs.problems, settings, self.inputs.taus)
+            # Of all that is published about another tau, only the entries that are asked for are made.
+            asked = [q for n in self.numbers if (q := n.question) is not None and (q.dtype, q.tau) == (dtype, tau)]
+            only = {(q.arm, q.test) for q in asked if q.arm is not None and q.test is not None}
+            board = leaderboard.build(tables, self.inputs.problems, settings, only)
+            self._at[dtype, tau] = make(tables, self.inputs.problems, settings, self.inputs.taus, board=board)
         return self._at[dtype, tau]
 
     def answer(self, number: Number) -> Answer | Unanswered:
@@ -187,7 +192,7 @@ def answers(inputs: PaperInputs) -> tuple[list[Answer], list[Unanswered]]:
     if inputs.published is None:
         return [], []
     run = Run(inputs)
-    every = [run.answer(number) for number in numbers(inputs.published)]
+    every = [run.answer(number) for number in run.numbers]
     return [one for one in every if isinstance(one, Answer)], [one for one in every if isinstance(one, Unanswered)]
 
 

@@ -76,6 +76,21 @@ def mean_of_ratios(
     return found
 
 
+def with_reasons(contrast: Estimate, *sides: Estimate) -> Estimate:
+    """A contrast that is null because a side is, with the reason of that side."""
+    whys = dict.fromkeys(side.why_null for side in sides if side.value is None and side.why_null)
+    if contrast.value is not None or not whys:
+        return contrast
+    return Estimate(value=None, n=contrast.n, why_null="; ".join(whys))
+
+
+def why_arms_alike(inputs: PaperInputs, generator: str) -> str | None:
+    """Why one arm says nothing beside another for a generator; None where it does."""
+    if inputs.dtypes[generator] == "bf16":
+        return "bf16: precision modes have no effect, the arms are one and the same"
+    return None
+
+
 # --- words --------------------------------------------------------------------------------------------------
 
 

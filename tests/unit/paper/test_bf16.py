@@ -8,9 +8,10 @@ from hand_made import SETTINGS, arms, cells, make, sample
 from kbverified.paper import table
 from kbverified.paper.topics import bf16
 
-PROBLEMS = [f"level1_{i}" for i in range(1, 8)] + ["level2_1"]
-FP32 = [sample(f"level1_{i}", speedups=arms(1.0, 0.5, 2.0)) for i in range(1, 7)]  # all but level1_7 and level2_1
+PROBLEMS = [f"level1_{i}" for i in range(1, 9)] + ["level2_1"]
+FP32 = [sample(f"level1_{i}", speedups=arms(1.0, 0.5, 2.0)) for i in range(1, 7)]
 FP32 += [sample("level1_7", tolerance=5e-3, speedups=arms(9.0))]  # beyond 1e-3
+FP32 += [sample("level1_8", speedups=arms(1.0, 0.5, 2.0))]
 HALF = [
     sample(f"level1_{i}", tolerance=5e-3, dtype="bf16", speedups={"naive": 8.0, "matched": 8.0}) for i in range(3, 7)
 ]
@@ -26,18 +27,18 @@ def inputs():
 
 def test_each_run_has_its_own_tau_and_all_its_problems(inputs):
     row = cells(bf16.tables(inputs)[0], level="1")
-    assert (row["generator"], row["problems"]) == ("one", 7)
-    assert row["correctness_fp32"].value == pytest.approx(6 / 7)
-    assert row["correctness_bf16"].value == pytest.approx(6 / 7)
-    assert row["correctness_difference"].value == 0.0  # and yet not the same problems
-    assert row["correctness_difference"].low < 0 < row["correctness_difference"].high
-    assert (row["correct_speedup_fp32"].value, row["n_fp32"]) == (pytest.approx(2.0), 6)
+    assert (row["generator"], row["problems"]) == ("one", 8)
+    assert row["correctness_fp32"].value == pytest.approx(7 / 8)
+    assert row["correctness_bf16"].value == pytest.approx(6 / 8)
+    assert row["correctness_difference"].value == pytest.approx(-1 / 8)  # two problems lost and one won
+    assert row["correctness_difference"].low < -1 / 8 < 0 < row["correctness_difference"].high
+    assert (row["correct_speedup_fp32"].value, row["n_fp32"]) == (pytest.approx(2.0), 7)
     assert (row["correct_speedup_bf16"].value, row["n_bf16"]) == (pytest.approx((8**4 * 0.5) ** (1 / 5)), 5)
 
 
 def test_on_common_problems(inputs):
     row = cells(bf16.tables(inputs)[1], level="1")
-    assert (row["solved_both"], row["solved_fp32_only"], row["solved_bf16_only"]) == (5, 1, 1)
+    assert (row["solved_both"], row["solved_fp32_only"], row["solved_bf16_only"]) == (5, 2, 1)
     assert row["common"] == 4  # level1_2 has no time in bf16
     assert row["correct_speedup_fp32"].value == pytest.approx(2.0)
     assert row["correct_speedup_bf16"].value == pytest.approx(8.0)
@@ -52,14 +53,25 @@ def test_runs_are_paired_by_name():
     inputs = make({"a": FP32, "b": FP32, "b-bf16": half, "c-bf16": half, "-bf16": half, "bf16": half}, PROBLEMS)
     assert bf16.counterparts(inputs) == {"b-bf16": "b", "c-bf16": None, "-bf16": None, "bf16": None}
     made = bf16.tables(inputs)[0]
-    assert "Without an fp32 run of the same name less -bf16: c-bf16, -bf16, bf16." in made.note
+    assert "Without an fp32 run: c-bf16, -bf16, bf16." in made.note
     assert "Without a bf16 run: a." in made.note
     alone = cells(made, generator="c-bf16", level="1")
-    assert alone["correctness_bf16"].value == pytest.approx(1 / 7)
+    assert alone["correctness_bf16"].value == pytest.approx(1 / 8)
     assert (alone["correctness_fp32"].value, alone["correctness_fp32"].why_null) == (None, bf16.NO_PAIR)
     assert cells(bf16.tables(inputs)[1], generator="c-bf16", level="1")["solved_both"] is None
     outcomes = {f.outcome for f in bf16.findings(inputs) if "c-bf16" in f.sentence}
     assert outcomes == {"not measured"}
+
+
+def test_runs_that_the_configuration_gives_one_name_are_paired():
+    half = [sample("level1_1", dtype="bf16", speedups=arms(1.0))]
+    rows = {"a": FP32, "b": FP32, "half": half, "a-bf16": half}
+    inputs = dataclasses.replace(make(rows, PROBLEMS), names={"b": "Model", "half": "Model", "a-bf16": "Model"})
+    assert bf16.counterparts(inputs) == {"half": "b", "a-bf16": "a"}  # its own name goes before
+    assert cells(bf16.tables(inputs)[0], generator="b", level="1")["n_bf16"] == 1
+    twice = dataclasses.replace(inputs, names={"a": "Model", "b": "Model", "half": "Model"})
+    assert bf16.counterparts(twice)["half"] is None  # which one is not said
+    assert bf16.counterparts(dataclasses.replace(inputs, names={}))["half"] is None
 
 
 def test_renamed_references_are_left_to_the_study_of_them():
@@ -118,7 +130,7 @@ def test_figures_show_both_runs_and_the_common_problems(inputs):
     figures = bf16.figures(inputs)
     level1 = figures["bf16"].axes[0]
     points = [container.lines[0].get_xdata()[0] for container in level1.containers]
-    assert points == pytest.approx([6 / 7, 6 / 7])
+    assert points == pytest.approx([7 / 8, 6 / 8])
     (dots,) = [line for line in figures["bf16_problems"].axes[0].get_lines() if line.get_linestyle() == "None"]
     assert list(dots.get_xdata()) == [2.0] * 4 and list(dots.get_ydata()) == [8.0] * 4
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -19,7 +20,8 @@ from kbverified import kernel_table
 from kbverified.aggregation import AggregationSettings
 from kbverified.paper import build
 from kbverified.paper.example import __main__ as command
-from kbverified.paper.example import run, stages
+from kbverified.paper.example import run
+from kbverified.paper.example.audits import DEVICE
 from kbverified.paper.example.run import Example
 from kbverified.paper.example.truth import DEGENERATE, NARROW, RENAMED, SKILL, SUITE
 
@@ -30,6 +32,15 @@ SLICE_PROBLEMS = [
     *(f"level3_{n}" for n in (1, 2, 3, 4, 28, 50)),
 ]
 SLICE = ["alder", "rowan", NARROW]
+PUBLISHED = {
+    "source": "invented",
+    "models": ["Alder", "Nobody"],
+    "verified": {
+        "Alder": {"level1": {"correctness_pct": 99.0, "correct_speedup": 7.77}},
+        "Nobody": {"level1": {"correct_speedup": 1.0}},
+    },
+    "bf16": {"Alder": {"level1": {"correct_speedup": 1.3}}},
+}
 # Times are kept to six digits, geometric means to nine.
 REL = 1e-5
 
@@ -43,7 +54,9 @@ def example() -> Example:
 def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the whole example's paper."""
     root = tmp_path_factory.mktemp("synthetic")
-    assert command.main(["--out", str(root), "--paper"]) == 0
+    published = root / "published.json"
+    published.write_text(json.dumps(PUBLISHED))
+    assert command.main(["--out", str(root), "--paper", "--published", str(published)]) == 0
     return root / "results/paper"
 
 
@@ -80,7 +93,7 @@ def test_every_file_is_there_and_none_is_empty(paper: Path) -> None:
     assert there == {path for topic in build.TOPICS for path in topic.paths()} | {"findings.md"}
     for topic in build.TOPICS:
         for name in topic.tables:
-            assert rows(paper, name), f"{name} has no row"
+            assert name == "published_sets" or rows(paper, name), f"{name} has no row"
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
@@ -142,6 +155,22 @@ def test_verdicts_are_counted_and_problems_named(paper: Path, example: Example) 
     assert whole | wanted == whole
 
 
+def test_claims_below_what_has_to_move_are_counted_and_win_nothing(paper: Path, example: Example) -> None:
+    found = {row["generator"]: row for row in rows(paper, "roofline") if row["level"] == "all"}
+    too_good = {
+        name: sum(
+            c.speedup_tf32 is not None
+            and not plain.plausible(c, example.problems[c.key.problem_key], "tf32")
+            and plain.passes(c, example.problems[c.key.problem_key], "hidden", 1e-3)
+            for c in example.candidates[name]
+            if example.problems[c.key.problem_key].active
+        )
+        for name in SKILL
+    }
+    assert sum(too_good.values()) > 10
+    assert {name: int(found[name]["n_implausible"]) for name in SKILL} == too_good
+
+
 def test_renamed_references_are_as_fast_as_themselves(paper: Path, example: Example) -> None:
     for row in rows(paper, "aa"):
         attribute = {"default": "speedup_default", "tf32": "speedup_tf32"}[row["mode"]]
@@ -153,6 +182,19 @@ def test_renamed_references_are_as_fast_as_themselves(paper: Path, example: Exam
         mean = plain.geometric_mean(plain.geometric_mean(values) for values in by_problem.values())
         assert float(row["mean_ratio"]) == pytest.approx(mean, rel=REL)
         assert int(row["n_repeats"]) == sum(map(len, by_problem.values()))
+
+
+def test_published_numbers_are_answered_by_what_was_measured(paper: Path, example: Example) -> None:
+    found = {(row["section"], row["metric"]): row for row in rows(paper, "published")}
+    fp32 = plain.headline(example, "alder", 1, "published", "hidden")
+    bf16 = plain.headline(example, NARROW, 1, "matched", "hidden")
+    correctness = found["verified", "correctness (%)"]
+    check(correctness, {"measured": 100 * fp32["correctness"], "n": fp32["n_problems"]}, "measured", "n")
+    speedup, narrow = found["verified", "Correct Speedup"], found["bf16", "Correct Speedup"]
+    check(speedup, {"measured": fp32["correct_speedup"], "n": fp32["n_timed"]}, "measured", "n")
+    check(narrow, {"measured": bf16["correct_speedup"], "n": bf16["n_timed"]}, "measured", "n")
+    assert (correctness["inside"], speedup["inside"]) == ("yes", "no")
+    assert [row["field"] for row in rows(paper, "published_unanswered")] == ["verified.Nobody.level1.correct_speedup"]
 
 
 # --- a part of it, through files ----------------------------------------------------------------------------
@@ -187,4 +229,4 @@ def test_a_part_through_record_files_is_the_same_and_has_the_same_bytes_when_mad
         assert len(from_files) == len(candidates) == 40
         assert kernel_table.rows(in_memory) == kernel_table.rows(from_files)
     assert (tmp_path / f"a/results/time-tf32/alder/{SUITE}/level1_1/0.json").is_file()
-    assert stages.DEVICE.name == "synthetic device"
+    assert DEVICE.name == "synthetic device"

@@ -93,24 +93,27 @@ def test_verdicts_are_the_leaderboards_counts(small):
     )
 
 
-def test_findings_say_what_each_distribution_alone_catches(small):
+def test_findings_say_what_each_distribution_alone_keeps_from_being_solved(small):
     found = failures.findings(small)
-    by_x3 = next(f for f in found if "g's problems" in f.sentence and D2 in f.sentence)
-    # Seven problems with a judged sample, one caught: an interval by resampling includes none.
+    assert [next(d for d in EVERY if d in f.sentence) for f in found] == [D2, D3, D4], "the original is not hidden"
+    # g and h together: of seven problems x3 alone keeps g from solving one; that h solves it changes nothing for g.
+    by_x3 = found[0]
     assert by_x3.outcome == "undecided" and "14.3 % [0.0 %" in by_x3.sentence
-    assert "7 active problems of s" in by_x3.conditions and "tau 0.001" in by_x3.conditions
-    assert not any(D1 in f.sentence for f in found), "the original inputs are no hidden distribution"
+    assert "some of the 2 fp32 generators" in by_x3.sentence
+    assert "7 active problems of s with a judged sample" in by_x3.conditions and "tau 0.001" in by_x3.conditions
 
 
-def test_a_distribution_that_surely_catches_problems_holds():
-    rows = [
-        row("g", f"level1_{i}", 0, *(("wrong_value",) if i <= 15 else ()), tolerances=WRONG_3, failed=[D2])
-        if i <= 15
-        else row("g", f"level1_{i}")
-        for i in range(1, 31)
-    ]
+def test_a_distribution_that_surely_catches_problems_holds_and_dtypes_stand_apart():
+    def wrong(i: int) -> dict:
+        return {"hidden": "wrong_value", "tolerances": WRONG_3, "failed": [D2]} if i <= 15 else {}
+
+    rows = [row("g", f"level1_{i}", **wrong(i)) for i in range(1, 31)]
+    rows += [row("half", f"level1_{i}", dtype="bf16", tau=1e-2) for i in range(1, 31)]
     found = failures.findings(inputs(rows))
-    assert [f.outcome for f in found] == ["holds", "undecided", "undecided"], "x 3; and two that caught nothing"
+    assert [f.outcome for f in found[:3]] == ["holds", "undecided", "undecided"], "x 3; and two that caught nothing"
+    assert "problems that g would solve" in found[0].sentence and "50.0 %" in found[0].sentence
+    assert ["bf16" in f.conditions for f in found] == [False] * 3 + [True] * 3
+    assert [f.outcome for f in found[3:]] == ["undecided"] * 3
 
 
 def test_nothing_at_all_gives_tables_and_a_figure_that_say_so(tmp_path):

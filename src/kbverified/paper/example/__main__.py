@@ -13,10 +13,12 @@ from kbverified.aggregation import AggregationSettings
 from kbverified.keys import ProblemKey
 from kbverified.paper import build
 from kbverified.paper.example import run
-from kbverified.paper.example.truth import RENAMED, SAMPLES, SUITE
+from kbverified.paper.example.truth import NARROW, RENAMED, SAMPLES, SKILL, SUITE
 from kbverified.paper.inputs import load
 
 TAUS = (1e-2, 1e-3, 1e-4)
+NAMES = {name: name.capitalize() for name in SKILL} | {NARROW: NARROW.removesuffix("-bf16").capitalize()}
+"""Two runs of one model, in fp32 and in bf16, have one name."""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -28,6 +30,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=run.SEED)
     made.add_argument("--records", action="store_true", help="write every record as a file and aggregate those")
     made.add_argument("--paper", action="store_true", help="build the paper too, in results/paper")
+    made.add_argument(
+        "--published", type=Path, help="a file of published numbers; in it alder is called Alder, and so on"
+    )
     return made
 
 
@@ -42,7 +47,17 @@ def main(words: list[str] | None = None) -> int:
         run.aggregate_records(example, arguments.out, settings)
     else:
         run.write_tables(example, arguments.out, settings)
-    inputs = load(arguments.out, arguments.generators, example.problems, settings, TAUS, references=(RENAMED,))
+    inputs = load(
+        arguments.out,
+        arguments.generators,
+        example.problems,
+        settings,
+        TAUS,
+        arguments.published,
+        published_suite=SUITE,
+        names=NAMES,
+        references=(RENAMED,),
+    )
     leaderboard.write(inputs.leaderboard, arguments.out / "results")
     n = sum(len(candidates) for candidates in example.candidates.values())
     print(f"{n} candidates: tables and leaderboard after {time.monotonic() - clock:.1f} s")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbverified.leaderboard.model import Entry
+from kbverified.leaderboard.model import Entry, Estimate
 from kbverified.leaderboard.render import ARM_MEANING
 from kbverified.metrics import Arm
 from kbverified.paper.contrasts import mean_ratio
@@ -17,6 +17,8 @@ from kbverified.paper.scopes import (
     place,
     speedups,
     suites_of,
+    why_arms_alike,
+    with_reasons,
 )
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.verdicts import TESTS, Test
@@ -114,6 +116,10 @@ def findings(inputs: PaperInputs) -> list[Finding]:
             where = place(inputs, scope.suite, None)
             for arm, direction in expected:
                 ratio = mean_ratio(speedups(inputs, name, scope, arm, "hidden"), matched, scope, inputs.settings)
+                sides = (inputs.leaderboard.entry(name, scope.suite, None, a, "hidden") for a in (arm, "matched"))
+                ratio = with_reasons(ratio, *(e.correct_speedup for e in sides if e is not None))
+                if why := why_arms_alike(inputs, name):
+                    ratio = Estimate(value=None, n=0, why_null=why)
                 subject = f"the Correct Speedup of {name} in the {arm} arm over that in the matched arm, on {where},"
                 found.append(claim(TOPIC, subject, ratio, 1.0, under, direction=direction))
     return found

@@ -7,6 +7,8 @@ after lie three steps: the baseline gets TF32, the candidate gets it too, and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kbverified.leaderboard.render import ARM_MEANING
 from kbverified.paper.finding import Finding, claim
 from kbverified.paper.inputs import PaperInputs
@@ -46,10 +48,10 @@ def _with_n(name: str, header: str) -> list[Column]:
     return [Column(name, header, kind="factor", interval=True), Column(f"n_{name}", "n", kind="count")]
 
 
-def _headlines(inputs: PaperInputs, found: list[Fall]) -> Table:
+def _headlines(inputs: PaperInputs, found: Sequence[Fall]) -> Table:
     columns = [*_KEY]
-    for name, station in (("before", BEFORE), ("published", PUBLISHED), ("after", AFTER)):
-        columns += _with_n(name, f"{name} ({words(station)})")
+    for name in ("before", "published", "after"):
+        columns += _with_n(name, name)
     columns += _with_n("fall", "after / before")
     columns += _with_n("fall_shared", "same problems")
     rows: list[tuple[Cell, ...]] = []
@@ -60,7 +62,8 @@ def _headlines(inputs: PaperInputs, found: list[Fall]) -> Table:
             cells += [estimate, estimate.n]
         rows.append(tuple(cells))
     note = (
-        "Correct Speedup over the n problems that are solved and timed at each station; after / before is the ratio of "
+        f"Correct Speedup before ({words(BEFORE)}), under the published protocol ({words(PUBLISHED)}) and after "
+        f"({words(AFTER)}), over the n problems that are solved and timed there; after / before is the ratio of "
         "the two means, each over its own problems (n: the fewer of the two), same problems the geometric mean of the "
         "ratios on the problems that have both. Where the two differ, the hidden tests changed which problems count. "
         f"{_arms(inputs)}"
@@ -68,12 +71,12 @@ def _headlines(inputs: PaperInputs, found: list[Fall]) -> Table:
     return Table("deflation", "Before and after", note, tuple(columns), tuple(rows))
 
 
-def _steps(inputs: PaperInputs, found: list[Fall]) -> Table:
+def _steps(inputs: PaperInputs, found: Sequence[Fall]) -> Table:
     columns = [*_KEY]
-    for step, start, end in STEPS:
-        columns += _with_n(step, f"{step} ({words(end)} / {words(start)})")
+    for step, _, _ in STEPS:
+        columns += _with_n(step, step)
     columns += _with_n("hidden_shared", "hidden, same problems")
-    columns += _with_n("hardened_shared", "hardened / hidden, same problems")
+    columns += _with_n("hardened_shared", "hardened, same problems")
     columns += _with_n("from_published", "after / published")
     rows: list[tuple[Cell, ...]] = []
     for fall in found:
@@ -82,10 +85,12 @@ def _steps(inputs: PaperInputs, found: list[Fall]) -> Table:
         for estimate in (*(fall.steps[step] for step, _, _ in STEPS), *shared):
             cells += [estimate, estimate.n]
         rows.append(tuple(cells))
+    steps = "; ".join(f"{step}: {words(end)} / {words(start)}" for step, start, end in STEPS)
     note = (
-        "Ratios of Correct Speedups, paired by problem. baseline: the reference gets TF32; precision: the candidate "
-        "gets it too; hidden: the hidden tests take candidates away. The three multiply to after / before. same "
-        "problems: geometric mean of the ratios on problems that have both; n counts problems. "
+        f"Ratios of Correct Speedups, paired by problem. {steps}. baseline: the reference gets TF32; precision: the "
+        "candidate gets it too; hidden: the hidden tests take candidates away. The three multiply to after / before. "
+        "same problems: geometric mean of the ratios on problems that have both, of hidden, and of hardened to hidden "
+        f"in the matched arm. after / published: {words(AFTER)} / {words(PUBLISHED)}. n counts problems. "
         f"{_arms(inputs)}"
     )
     return Table("deflation_steps", "Steps from before to after", note, tuple(columns), tuple(rows))

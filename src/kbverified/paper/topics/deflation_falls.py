@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kbverified.leaderboard.build import Scope
 from kbverified.leaderboard.model import Estimate
 from kbverified.metrics import Arm
 from kbverified.paper.contrasts import mean_ratio
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import generators_in, mean_of_ratios, models, scopes_of, speedups
+from kbverified.paper.scopes import generators_in, mean_of_ratios, models, scopes_of, speedups, with_reasons
 from kbverified.verdicts import Test
 
 Station = tuple[Arm, Test]
@@ -48,15 +49,16 @@ class Fall:
     """Hardened over hidden, matched arm, on the problems that both have."""
 
 
-def falls(inputs: PaperInputs) -> list[Fall]:
+@lru_cache(maxsize=1)
+def falls(inputs: PaperInputs) -> tuple[Fall, ...]:
     """Every generator in every scope, generators in their order."""
     scopes = scopes_of(inputs)
-    return [
+    return tuple(
         _fall(inputs, name, per_test["standard"], per_test["hardened"])
         for name in models(inputs)
         for per_test in scopes
         if name in generators_in(inputs, per_test["standard"].suite)
-    ]
+    )
 
 
 def _fall(inputs: PaperInputs, name: str, scope: Scope, decidable: Scope) -> Fall:
@@ -64,16 +66,26 @@ def _fall(inputs: PaperInputs, name: str, scope: Scope, decidable: Scope) -> Fal
     stations = {s for _, *ends in STEPS for s in ends} | {PUBLISHED}
     speed = {station: speedups(inputs, name, scope, *station) for station in stations}
     hardened, hidden = (speedups(inputs, name, decidable, *station) for station in (HARDENED, AFTER))
+    means = {s: reported(inputs, name, scope.suite, scope.level, s) for s in (*stations, HARDENED)}
+
+    def ratio(end: Station, start: Station) -> Estimate:
+        return with_reasons(mean_ratio(speed[end], speed[start], scope, settings), means[end], means[start])
+
+    def shared(end: Station, start: Station) -> Estimate:
+        return with_reasons(mean_of_ratios(speed[end], speed[start], scope, settings), means[end], means[start])
+
     return Fall(
         generator=name,
         scope=scope,
-        stations={s: reported(inputs, name, scope.suite, scope.level, s) for s in (BEFORE, PUBLISHED, AFTER, HARDENED)},
-        fall=mean_ratio(speed[AFTER], speed[BEFORE], scope, settings),
-        fall_shared=mean_of_ratios(speed[AFTER], speed[BEFORE], scope, settings),
-        from_published=mean_ratio(speed[AFTER], speed[PUBLISHED], scope, settings),
-        steps={step: mean_ratio(speed[end], speed[start], scope, settings) for step, start, end in STEPS},
-        hidden_shared=mean_of_ratios(speed[AFTER], speed[("matched", "standard")], scope, settings),
-        hardened_shared=mean_of_ratios(hardened, hidden, decidable, settings),
+        stations=means,
+        fall=ratio(AFTER, BEFORE),
+        fall_shared=shared(AFTER, BEFORE),
+        from_published=ratio(AFTER, PUBLISHED),
+        steps={step: ratio(end, start) for step, start, end in STEPS},
+        hidden_shared=shared(AFTER, ("matched", "standard")),
+        hardened_shared=with_reasons(
+            mean_of_ratios(hardened, hidden, decidable, settings), means[HARDENED], means[AFTER]
+        ),
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from matplotlib.figure import Figure
 
+from kbverified import protocol
+from kbverified.leaderboard.build import clustered_share_estimate
 from kbverified.paper.finding import Finding, claim, conditions
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import generators_in, level_word, note_for, scopes_of
+from kbverified.paper.scopes import by_dtype, generators_in, level_word, models, note_for, scopes_of, suites_of
 from kbverified.paper.table import Cell, Column, Table
-from kbverified.paper.topics.failures_counts import Failures, failures_of, samples_of
+from kbverified.paper.topics.failures_counts import Failures, Sample, caught_alone, failures_of, samples_of
 from kbverified.paper.topics.failures_figures import by_distribution
 from kbverified.verdicts import TESTS, Test
 
@@ -37,10 +41,17 @@ _ALONE = (
 )
 
 
+@lru_cache(maxsize=1)
+def judged(inputs: PaperInputs) -> dict[str, list[Sample]]:
+    """Every model's judged samples."""
+    return {name: samples_of(inputs.rows[name]) for name in models(inputs)}
+
+
+@lru_cache(maxsize=1)
 def counts(inputs: PaperInputs) -> list[Failures]:
     """Every generator with a candidate there, on each suite's levels and as a whole, on every distribution."""
     found = []
-    samples = {name: samples_of(rows) for name, rows in inputs.rows.items()}
+    samples = judged(inputs)
     for per_test in scopes_of(inputs):
         scope = per_test["hidden"]
         for name in generators_in(inputs, scope.suite):
@@ -127,20 +138,20 @@ def figures(inputs: PaperInputs) -> dict[str, Figure]:
 
 
 def findings(inputs: PaperInputs) -> list[Finding]:
-    """Of each generator, whether each distribution beyond the original one catches what no other does."""
+    """Of each distribution beyond the original one: whether it alone keeps some model from solving a problem."""
     made = []
-    for one in counts(inputs):
-        if one.level is not None or one.distribution == "d1_original":
-            continue
-        where = f"{one.alone_problems.n} active problems of {one.suite} with a judged sample"
-        made.append(
-            claim(
-                TOPIC,
-                f"the share of {one.generator}'s problems that {one.distribution} alone keeps from being solved",
-                one.alone_problems,
-                0.0,
-                conditions(inputs, test="hidden", dtype=one.dtype, problems=where),
-                form="percent",
-            )
-        )
+    for per_test in suites_of(inputs):
+        scope = per_test["hidden"]
+        for dtype, names in by_dtype(inputs).items():
+            here = [name for name in names if name in generators_in(inputs, scope.suite)]
+            for distribution in protocol.DISTRIBUTIONS if here else ():
+                if distribution == protocol.STANDARD_DISTRIBUTION:
+                    continue
+                units = caught_alone([judged(inputs)[name] for name in here], distribution, scope)
+                share = clustered_share_estimate(units, "no judged sample", inputs.settings)
+                who = here[0] if len(here) == 1 else f"some of the {len(here)} {dtype} generators"
+                subject = f"the share of problems that {who} would solve if {distribution} were left out, and does not"
+                where = f"{len(units)} active problems of {scope.suite} with a judged sample"
+                said = conditions(inputs, test="hidden", dtype=dtype, problems=where)
+                made.append(claim(TOPIC, subject, share, 0.0, said, form="percent"))
     return made

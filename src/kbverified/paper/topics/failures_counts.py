@@ -10,7 +10,7 @@ no sample passes the hidden test, while one would if this distribution were left
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -90,22 +90,44 @@ def samples_of(rows: Sequence[Row]) -> list[Sample]:
     ]
 
 
+def _by_problem(samples: Iterable[Sample], scope: Scope) -> dict[str, list[Sample]]:
+    found: dict[str, list[Sample]] = {f"{scope.suite}/{problem}": [] for problem in scope.problems}
+    for sample in samples:
+        if sample.problem in found:
+            found[sample.problem].append(sample)
+    return found
+
+
+def caught_alone(generators: Iterable[Sequence[Sample]], name: str, scope: Scope) -> list[tuple[str, bool]]:
+    """Problems of a scope to which a distribution applies and of which a sample was judged, and whether it alone keeps
+    at least one of the generators from solving them."""
+    found: dict[str, bool] = {}
+    for samples in generators:
+        for problem, of_one in _by_problem(samples, scope).items():
+            met = [sample for sample in of_one if name in sample.outcomes]
+            if met:
+                alone = any(s.alone == name for s in met) and not any(s.passes for s in met)
+                found[problem] = found.get(problem, False) or alone
+    return list(found.items())
+
+
 def failures_of(
     samples: Sequence[Sample], generator: str, dtype: str | None, scope: Scope, settings: AggregationSettings
 ) -> list[Failures]:
     """Of one generator's samples: one entry for each distribution, in protocol order."""
-    by_problem: dict[str, list[Sample]] = {f"{scope.suite}/{problem}": [] for problem in scope.problems}
-    for sample in samples:
-        if sample.problem in by_problem:
-            by_problem[sample.problem].append(sample)
+    by_problem = _by_problem(samples, scope)
     about = (generator, dtype, scope.suite, scope.level)
-    return [_failures(by_problem, name, about, settings) for name in protocol.DISTRIBUTIONS]
+    return [
+        _failures(by_problem, name, about, caught_alone([samples], name, scope), settings)
+        for name in protocol.DISTRIBUTIONS
+    ]
 
 
 def _failures(
     by_problem: Mapping[str, Sequence[Sample]],
     name: str,
     about: tuple[str, str | None, str, int | None],
+    alone: Sequence[tuple[str, bool]],
     settings: AggregationSettings,
 ) -> Failures:
     met = {p: [s for s in samples if name in s.outcomes] for p, samples in by_problem.items()}
@@ -113,8 +135,6 @@ def _failures(
     reached = [(p, o) for p, samples in met.items() for s in samples if (o := s.outcomes[name]) != "not reached"]
     passed = {problem for problem, found in reached if found == "pass"}
     failed = [(problem, problem not in passed) for problem in dict.fromkeys(problem for problem, _ in reached)]
-    alone = {p: sum(s.alone == name for s in samples) for p, samples in met.items()}
-    alone_problems = [(p, alone[p] > 0 and not any(s.passes for s in samples)) for p, samples in met.items()]
     every = [s.outcomes[name] for samples in met.values() for s in samples]
     return Failures(
         *about,
@@ -125,7 +145,7 @@ def _failures(
         n_wrong_value=every.count("wrong value"),
         n_other_failure=every.count("other failure"),
         n_not_reached=every.count("not reached"),
-        alone_problems=clustered_share_estimate(alone_problems, "no judged sample", settings),
-        n_alone_problems=sum(hit for _, hit in alone_problems),
-        n_alone_samples=sum(alone.values()),
+        alone_problems=clustered_share_estimate(alone, "no judged sample", settings),
+        n_alone_problems=sum(hit for _, hit in alone),
+        n_alone_samples=sum(s.alone == name for samples in met.values() for s in samples),
     )

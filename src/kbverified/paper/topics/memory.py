@@ -122,7 +122,7 @@ def _means(inputs: PaperInputs) -> list[Finding]:
         mean = f"the memory efficiency ({PUBLISHED}) of {e.generator} on {where}"
         found.append(claim(TOPIC, mean, e.memory_efficiency[PUBLISHED], 1.0, under))
         if e.level is None:
-            share = f"the share of active problems whose winner of {e.generator} needs less memory, on {where},"
+            share = f"the share of active problems on which the winner of {e.generator} needs less memory, on {where},"
             found.append(claim(TOPIC, share, e.memory_efficient[PUBLISHED], 0.5, under, form="percent"))
     return found
 
@@ -141,8 +141,7 @@ def _more(inputs: PaperInputs) -> list[Finding]:
                 )
                 problems = f"{len(scope.problems)} active problems of {scope.suite}"
                 under = conditions(inputs, arm=c.headline_arm, test=c.headline_test, dtype=dtype, problems=problems)
-                subject = (
-                    f"the share of winners of {len(names)} generators that need more memory ({field}) than the baseline"
-                )
+                who = f"{len(names)} generators" if len(names) > 1 else names[0] if names else "no generator"
+                subject = f"the share of the winners of {who} that need more memory ({field}) than the baseline"
                 found.append(report(TOPIC, subject, share, under, form="percent"))
     return found

@@ -41,6 +41,7 @@ from kbverified.paper.scopes import (
     several_suites,
     speedups,
     suites_of,
+    why_arms_alike,
 )
 from kbverified.paper.table import Cell, Column, Table
 
@@ -128,6 +129,7 @@ def _draw(panel: Axes, here: list[Curve], inputs: PaperInputs, limits: tuple[flo
     colours, markers = style.colours(inputs.generators), style.markers(inputs.generators)
     factor_axis(panel, "x", limits)
     panel.set_ylim(0, 102)
+    panel.set_yticks(range(0, 101, 20))
     edge = limits[0] * (limits[1] / limits[0]) ** (0.8 * EDGE_SHARE)
     panel.axvspan(limits[0], edge, color="#E6E6E6", linewidth=0, zorder=0)
     panel.text(
@@ -197,6 +199,8 @@ def findings(inputs: PaperInputs) -> list[Finding]:
         for name in generators_in(inputs, scope.suite):
             naive, matched = (speedups(inputs, name, scope, arm, test) for arm in ("naive", "matched"))
             estimate = _difference(naive, matched, scope, inputs)
+            if why := why_arms_alike(inputs, name):
+                estimate = Estimate(value=None, n=0, why_null=why)
             under = conditions_for(inputs, scope, test=test, generator=name)
             subject = (
                 f"the share of active problems on which {name} is faster than the baseline in the naive arm less that "

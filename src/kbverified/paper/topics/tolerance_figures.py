@@ -20,7 +20,7 @@ from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import several_suites
 from kbverified.paper.topics.tolerance import NOTHING, TEST, Swept, curve, mean
 
-POINTS_PER_DECADE = 10
+POINTS_PER_DECADE = 8
 _SHADE = 0.22
 _MARK: dict[str, Any] = {"color": "#999999", "linestyle": ":", "linewidth": 0.9}
 
