@@ -124,7 +124,7 @@ def _print(result: Any, asked: Any, keep: Path | None) -> None:
     from kbverified.check.report import print_report
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    print_report(result.row, asked, result.outcome, console)
+    print_report(result, asked, console)
     print(f"\nRecords and logs: {keep}" if keep is not None else "\nRecords were not kept (--keep FOLDER does).")
 
 

@@ -26,6 +26,8 @@ class Judged:
 
     row: Mapping[str, Any]
     outcome: Outcome
+    details: Mapping[str, str]
+    """What the stages' records say beside their verdicts, by stage."""
 
 
 def require_usable(done: Done, question: Question) -> None:
@@ -54,7 +56,8 @@ def judge(place: Place) -> Judged:
         ) from None
     with Reader() as reader:
         row = row_of(found, settings, reader)
-    return Judged(row, outcomes.of(row, found.stages, question.test))
+    said = {stage: record.detail for stage, record in found.stages.items() if record is not None and record.detail}
+    return Judged(row, outcomes.of(row, found.stages, question.test), said)
 
 
 def document(judged: Judged, question: Question, steps: Sequence[Done], keep: Path | None) -> str:

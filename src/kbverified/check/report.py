@@ -13,6 +13,7 @@ from rich.text import Text
 from kbverified import protocol
 from kbverified.aggregation import AggregationSettings
 from kbverified.check.brief import brief
+from kbverified.check.judged import Judged
 from kbverified.check.outcome import Outcome
 from kbverified.check.question import Question
 from kbverified.cli import printable
@@ -27,8 +28,9 @@ Row = Mapping[str, Any]
 STYLES = {"pass": "bold green", "fail": "bold red", "no verdict": "bold yellow"}
 
 
-def print_report(row: Row, question: Question, outcome: Outcome, console: Console) -> None:
+def print_report(judged: Judged, question: Question, console: Console) -> None:
     """Print the page: verdict, tolerances, times, speedups, memory, what to look at."""
+    row, outcome = judged.row, judged.outcome
     console.print()
     for line in _head(row, question):
         _say(console, line)
@@ -43,7 +45,7 @@ def print_report(row: Row, question: Question, outcome: Outcome, console: Consol
         _section(console, "Speedup: reference / candidate [95 % interval]", speedups(row, question))
     if "memory" in question.stages:
         _section(console, "Memory of one forward: reference / candidate", memory(row))
-    notes = list(remarks(row, question))
+    notes = list(remarks(row, question, judged.details))
     if notes:
         console.print(Text("\nTo look at", "bold"))
         for note in notes:
@@ -147,8 +149,8 @@ def memory(row: Row) -> Table | str:
 # --- what to look at ----------------------------------------------------------------------------------------
 
 
-def remarks(row: Row, question: Question) -> Iterator[str]:
-    """Sentences about this row that its numbers do not say; the gravest first."""
+def remarks(row: Row, question: Question, details: Mapping[str, str]) -> Iterator[str]:
+    """Sentences about this row that its numbers do not say; the gravest first. ``details``: as of Judged."""
     if row["sandbox"] == "none":
         yield "the sandbox kept nothing from the candidate (level none): kbverified doctor says why"
     if row["degenerate"]:
@@ -172,18 +174,19 @@ def remarks(row: Row, question: Question) -> Iterator[str]:
         yield f"constructs in the source: {row['static_flags']}"
     if row["flags_changed_in"]:
         yield f"global flags changed in {row['flags_changed_in']}"
-    yield from _remarks_on_times(row, question)
+    yield from _remarks_on_times(row, question, details)
     yield from filter(None, (row["arms_note"], row["without_oracle"]))
 
 
-def _remarks_on_times(row: Row, question: Question) -> Iterator[str]:
+def _remarks_on_times(row: Row, question: Question, details: Mapping[str, str]) -> Iterator[str]:
     claims = to_review(row, AggregationSettings().review_above)
     if claims is not None:
         yield f"unusually fast, review it before you believe it: {claims.partition(': ')[2]}"
     for stage in (stage for stage in TIME_STAGES if stage in question.stages):
         t = column_name(stage)
         if row[f"{t}_verdict"] == "unstable":
-            yield f"{stage}: its rounds differ too much for a time; run it again when nothing else uses the machine"
+            why = details.get(stage, "its rounds differ too much")
+            yield f"{stage}: no time, {why}; run it again when nothing else uses the machine"
         if row[f"{t}_candidate_ms"] is None:
             continue
         if row[f"{t}_baseline_disturbed"]:
