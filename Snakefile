@@ -8,7 +8,9 @@ One file target per candidate and stage, in the order of the includes below:
     snakemake --cores all                                    what config/config.yaml selects
     snakemake --cores all --configfile config/kernelbench.yaml
     snakemake --cores all results/kernels/GENERATOR.parquet  one generator
+    snakemake --cores all paper                              tables, figures and findings, in results/paper/
     snakemake -n                                             what would run, and why
+    snakemake --report report.html                           tables, run times and the graph of rules as one HTML file
 
 Stages have a rising ``priority``: what holds a GPU starts before what makes more of it ready, and a candidate that was
 begun is finished before the next, so that a run that is cut short leaves whole candidates.
@@ -35,6 +37,9 @@ os.environ.update(PYTHONPATH=os.pathsep.join([sys.path[0], *filter(None, [os.env
 configfile: "config/config.yaml"
 
 
+report: "workflow/report/workflow.rst"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/problems.smk"
 include: "workflow/rules/generate.smk"
@@ -45,6 +50,7 @@ include: "workflow/rules/ceilings.smk"
 include: "workflow/rules/memory.smk"
 include: "workflow/rules/aggregate.smk"
 include: "workflow/rules/page.smk"
+include: "workflow/rules/paper.smk"
 
 
 localrules:
@@ -52,6 +58,7 @@ localrules:
     aggregate,
     leaderboard,
     page,
+    paper,
 
 
 # Every record is requested, not only the leaderboard: Snakemake does not remake a deleted intermediate that nobody
@@ -64,6 +71,11 @@ rule all:
         problems=lambda wildcards: audits(),
         ceilings=CEILINGS,
         records=lambda wildcards: [record for generator in selected().candidates for record in records(generator)],
+
+
+rule paper:
+    input:
+        files=PAPER_FILES,
 
 
 onstart:

@@ -201,6 +201,7 @@ def measure(candidates: int, rate_s: float, root: Path) -> Iterator[tuple[str, C
     yield "no-op", cost(root, nothing_to_do=True)
     yield "no-op, one generator", cost(root, GENERATOR, nothing_to_do=True)
     yield "no-op, one candidate", cost(root, CANDIDATE, nothing_to_do=True)
+    yield "report", cost(root, "--report", "report.html")
 
 
 def row(candidates: int, what: str, figure: Cost | Rate) -> str:

@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-# One set of bundled candidates through all stages serves both.
-TOGETHER = {"test_bundled_stages.py": "bundled", "test_evaluator.py": "bundled"}
+# One set of bundled candidates through all stages serves both of the first, one run of the workflow both of the others.
+TOGETHER = {
+    "test_bundled_stages.py": "bundled",
+    "test_evaluator.py": "bundled",
+    "test_evaluator_switch.py": "finished",
+    "test_report.py": "finished",
+}
 
 
 class ByWhatIsShared(LoadFileScheduling):

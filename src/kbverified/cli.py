@@ -6,33 +6,58 @@ Exit codes: 0 a record was written, whatever the verdict; the others are those o
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.keys import EVERY_STAGE
 
 # Commands whose modules bring their own arguments: add_parser(subparsers), run(arguments) -> exit code or None.
+# In the order in which the help lists them: for people first, then what the workflow calls.
 MODULES = {
+    "check": "kbverified.check",
+    "doctor": "kbverified.doctor",
     "import-problems": "kbverified.problem_import",
     "import-runs": "kbverified.run_import",
-    "generate": "kbverified.generators",
     "leaderboard": "kbverified.leaderboard",
     "device-run": "kbverified.device_run",
     "merge-records": "kbverified.merge_records",
+    "generate": "kbverified.generators",
     "ceilings": "kbverified.roofline.ceilings",
 }
+OWN = ("stage", "audit-problem")
+
+EXAMPLES = """\
+examples:
+  kbverified doctor                                                 what this machine can do, and what to mend
+  kbverified check kernel.py --problem level1_1                     one kernel, every stage, a verdict
+  kbverified import-problems --from ../KernelBench --suite kernelbench
+  kbverified import-runs --from ../KernelBench/runs/my-run --generator my-model --suite kernelbench
+  snakemake --cores all                                             many kernels: the workflow
+  kbverified leaderboard                                            what its last run found
+
+kbverified COMMAND --help has more. stage, audit-problem, ceilings and generate are called by the workflow.
+exit code: 0 done, 2 usage or bad input, 75 a fault of the machine (try again); check and doctor: 1 fail, 3 a fault.
+"""
 
 
 def _parser(command: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="kbverified", description="Verified, timed and explained results for model-written GPU kernels."
+        prog="kbverified",
+        description="Verified, timed and explained results for model-written GPU kernels.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, module in MODULES.items():
+        if command == name or command not in (*MODULES, *OWN):  # help and mistakes name them all
+            importlib.import_module(module).add_parser(subparsers)
     stage = subparsers.add_parser("stage", help="run one stage of one candidate and write its record")
     stage.add_argument("stage", choices=EVERY_STAGE)
     stage.add_argument("--candidate", type=Path, required=True)
@@ -45,9 +70,6 @@ def _parser(command: str | None) -> argparse.ArgumentParser:
         one.add_argument("--out", type=Path, required=True)
         _add_settings(one)
     audit.set_defaults(timeout_s=600.0)
-    for name, module in MODULES.items():
-        if command in (name, None, "-h", "--help"):
-            importlib.import_module(module).add_parser(subparsers)
     return parser
 
 
@@ -171,6 +193,16 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """Where a report is printed: whoever reads it may have seen enough (``| head``), and the exit code stays."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # the second is rich's word for the first
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter complains at its end
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     words = sys.argv[1:] if argv is None else argv
@@ -188,8 +220,18 @@ def main(argv: list[str] | None = None) -> int:
         print(f"kbverified: {printable(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except (OSError, RuntimeError, MemoryError, subprocess.TimeoutExpired) as error:  # full disk, no GPU, no compiler
-        print(f"kbverified: infrastructure fault, nothing was recorded: {printable(str(error))}", file=sys.stderr)
-        return EXIT_INFRASTRUCTURE
+        print(f"kbverified: {_fault_says(arguments)}: {printable(str(error))}", file=sys.stderr)
+        return _fault_code(arguments)
     except Exception:  # whatever a candidate brought about in the judge: no verdict, no record, and tried again
         print(f"kbverified: unforeseen, nothing was recorded:\n{printable(traceback.format_exc())}", file=sys.stderr)
-        return EXIT_INFRASTRUCTURE
+        return _fault_code(arguments)
+
+
+def _fault_says(arguments: argparse.Namespace) -> str:
+    people = hasattr(arguments, "fault_code")
+    return "a fault of the machine, no verdict" if people else "infrastructure fault, nothing was recorded"
+
+
+def _fault_code(arguments: argparse.Namespace) -> int:
+    """The exit code of a fault of the machine: a command for people has a small one of its own."""
+    return getattr(arguments, "fault_code", EXIT_INFRASTRUCTURE)

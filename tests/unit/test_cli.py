@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -142,6 +143,16 @@ def test_every_command_explains_itself(command):
 def test_all_commands_are_listed():
     listed = run("--help").stdout
     assert all(command in listed for command in ("stage", "audit-problem", *cli.MODULES))
+
+
+def test_every_example_of_the_help_is_a_command_line():
+    from kbverified import check, doctor
+
+    lines = "".join((cli.EXAMPLES, check.EXAMPLES, doctor.EXAMPLES)).splitlines()
+    examples = [re.split(r"\s{3,}| > ", line.strip())[0].split() for line in lines if line.startswith("  kbverified ")]
+    assert len(examples) >= 10
+    for _, *words in examples:
+        assert cli._parser(words[0]).parse_args(words).command == words[0]
 
 
 def test_missing_files_are_named(tmp_path):

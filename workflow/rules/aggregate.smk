@@ -14,6 +14,8 @@ OUTPUTS:
 
 Everything that only interprets records happens here, tau above all: changing it reruns these two rules and no stage.
 These are scripts, since they run once per generator and hand over thousands of paths.
+What is marked with report() is in Snakemake's own report (snakemake --report report.html); records are not, they are
+tens of thousands.
 """
 
 
@@ -24,7 +26,12 @@ rule aggregate:
         metadata=lambda wildcards: metadata(wildcards.generator),
         ceilings=CEILINGS,
     output:
-        kernels="results/kernels/{generator}.parquet",
+        kernels=report(
+            "results/kernels/{generator}.parquet",
+            caption="../report/kernels.rst",
+            category="Candidates",
+            labels={"generator": "{generator}", "format": "Parquet"},
+        ),
     log:
         "logs/aggregate/{generator}.log",
     benchmark:
@@ -44,9 +51,24 @@ rule leaderboard:
         kernels=lambda wildcards: [f"results/kernels/{name}.parquet" for name in selected().candidates],
         audits=lambda wildcards: audits(),
     output:
-        json="results/leaderboard.json",
-        csv="results/leaderboard.csv",
-        markdown="results/leaderboard.md",
+        json=report(
+            "results/leaderboard.json",
+            caption="../report/leaderboard.rst",
+            category="Leaderboard",
+            labels={"format": "JSON", "what": "everything"},
+        ),
+        csv=report(
+            "results/leaderboard.csv",
+            caption="../report/leaderboard.rst",
+            category="Leaderboard",
+            labels={"format": "CSV", "what": "a line an entry"},
+        ),
+        markdown=report(
+            "results/leaderboard.md",
+            caption="../report/leaderboard.rst",
+            category="Leaderboard",
+            labels={"format": "Markdown", "what": "to read"},
+        ),
     log:
         "logs/leaderboard.log",
     benchmark:
