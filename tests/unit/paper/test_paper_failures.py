@@ -73,6 +73,13 @@ def test_alone_means_that_all_others_pass(small):
     assert one.low is not None and one.low <= 1 / 6 <= one.high
 
 
+def test_where_one_distribution_applies_nothing_is_caught_alone():
+    one = row("g", "level1_1", 0, "wrong_value", tolerances=(0.5, None, None, None), failed=[D1], applicable=(D1,))
+    found = failures.counts(inputs([one]))
+    assert of(found, "g", 1, D1).n_problems_failed == 1 and of(found, "g", 1, D1).n_alone_samples == 0
+    assert of(found, "g", 1, D2).samples.value is None
+
+
 def test_what_was_not_judged_is_in_no_count(small):
     one = of(failures.counts(small), "g", 2, D1)
     assert (one.samples.n, one.samples.value, one.n_not_reached) == (1, 0.0, 0)
