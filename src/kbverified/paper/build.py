@@ -79,6 +79,11 @@ TOPICS: tuple[Topic, ...] = (
 )
 
 
+def rules() -> list[str]:
+    """The names of the workflow's rules that make the paper from tables that are there (workflow/rules/paper.smk)."""
+    return ["paper", "paper_findings", *(f"paper_{found.name}" for found in TOPICS)]
+
+
 def topic(name: str) -> Topic:
     """The topic of a name. Raises ValueError where TOPICS has none."""
     for found in TOPICS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -105,12 +106,9 @@ def test_a_topic_writes_every_file_that_it_declares(inputs: PaperInputs, tmp_pat
     assert (tmp_path / "tables/counts.csv").read_text() == "generator,n\nz,6\na,6\n"
     text = build.write_findings(inputs, tmp_path, (SMALL,)).read_text()
     assert (
-        (
-            "Under: naive arm, hidden test, tau 0.001, fp32, H200 (cuda), driver 580, torch 2.11.0, CUDA 13.0\n\n"
-            "- The share of z is above 0.0 %: 100.0 % [15.8 %, 100.0 %], n 2. *(claim holds)*\n"  # exact: 2 of 2
-        )
-        in text
-    )
+        "Under: naive arm, hidden test, tau 0.001, fp32, H200 (cuda), driver 580, torch 2.11.0, CUDA 13.0\n\n"
+        "- The share of z is above 0.0 %: 100.0 % [15.8 %, 100.0 %], n 2. *(claim holds)*\n"  # exact: 2 of 2
+    ) in text
 
 
 @pytest.mark.parametrize(
@@ -128,6 +126,11 @@ def test_every_topic_has_its_module_and_no_file_twice() -> None:
         module = build.module_of(topic)
         assert hasattr(module, "tables") == bool(topic.tables)
         assert hasattr(module, "figures") == bool(topic.figures)
+
+
+def test_the_page_names_every_topic_in_its_order() -> None:
+    page = (Path(__file__).parents[3] / "docs/paper.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", page, re.M) == [topic.name for topic in build.TOPICS]
 
 
 def test_knowing_the_topics_costs_no_heavy_import_and_the_paper_no_torch() -> None:

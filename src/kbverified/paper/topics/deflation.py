@@ -7,6 +7,8 @@ after lie three steps: the baseline gets TF32, the candidate gets it too, and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kbverified.leaderboard.render import ARM_MEANING
 from kbverified.paper.finding import Finding, claim
 from kbverified.paper.inputs import PaperInputs
@@ -46,7 +48,7 @@ def _with_n(name: str, header: str) -> list[Column]:
     return [Column(name, header, kind="factor", interval=True), Column(f"n_{name}", "n", kind="count")]
 
 
-def _headlines(inputs: PaperInputs, found: list[Fall]) -> Table:
+def _headlines(inputs: PaperInputs, found: Sequence[Fall]) -> Table:
     columns = [*_KEY]
     for name in ("before", "published", "after"):
         columns += _with_n(name, name)
@@ -69,7 +71,7 @@ def _headlines(inputs: PaperInputs, found: list[Fall]) -> Table:
     return Table("deflation", "Before and after", note, tuple(columns), tuple(rows))
 
 
-def _steps(inputs: PaperInputs, found: list[Fall]) -> Table:
+def _steps(inputs: PaperInputs, found: Sequence[Fall]) -> Table:
     columns = [*_KEY]
     for step, _, _ in STEPS:
         columns += _with_n(step, step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kbverified.leaderboard.build import Scope
 from kbverified.leaderboard.model import Estimate
@@ -48,15 +49,16 @@ class Fall:
     """Hardened over hidden, matched arm, on the problems that both have."""
 
 
-def falls(inputs: PaperInputs) -> list[Fall]:
+@lru_cache(maxsize=1)
+def falls(inputs: PaperInputs) -> tuple[Fall, ...]:
     """Every generator in every scope, generators in their order."""
     scopes = scopes_of(inputs)
-    return [
+    return tuple(
         _fall(inputs, name, per_test["standard"], per_test["hardened"])
         for name in models(inputs)
         for per_test in scopes
         if name in generators_in(inputs, per_test["standard"].suite)
-    ]
+    )
 
 
 def _fall(inputs: PaperInputs, name: str, scope: Scope, decidable: Scope) -> Fall:

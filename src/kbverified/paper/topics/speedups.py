@@ -129,6 +129,7 @@ def _draw(panel: Axes, here: list[Curve], inputs: PaperInputs, limits: tuple[flo
     colours, markers = style.colours(inputs.generators), style.markers(inputs.generators)
     factor_axis(panel, "x", limits)
     panel.set_ylim(0, 102)
+    panel.set_yticks(range(0, 101, 20))
     edge = limits[0] * (limits[1] / limits[0]) ** (0.8 * EDGE_SHARE)
     panel.axvspan(limits[0], edge, color="#E6E6E6", linewidth=0, zorder=0)
     panel.text(
