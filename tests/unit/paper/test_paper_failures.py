@@ -87,6 +87,25 @@ def test_what_was_not_judged_is_in_no_count(small):
     assert (whole.samples.n, whole.problems.n) == (8, 6), "levels together"
 
 
+def test_hardened_laws_are_told_apart_beyond_the_hidden_test():
+    h1 = "h1_scale_and_offset"  # the one law of these audits
+
+    def sample(i: int, hardened: str | None, failed: str | None, hidden: str = "pass") -> dict:
+        return row("g", f"level1_{i}", 0, hidden, hardened=hardened, failed_hardened=failed)
+
+    rows = [
+        sample(1, "wrong_value", h1),
+        sample(2, "wrong_value", f"{h1}, weights"),
+        sample(3, "pass", None),
+        sample(4, None, None),  # undecidable, or no trials: in no denominator
+        sample(5, "wrong_value", D2, hidden="wrong_value"),  # failed before: a distribution is no law
+    ]
+    found = {x.law: x for x in failures.hardened(inputs(rows))}
+    assert list(found) == [h1, "weights"]
+    assert [(x.samples.n, x.n_failed, x.n_alone) for x in found.values()] == [(3, 2, 1), (3, 1, 0)]
+    assert found[h1].samples.value == pytest.approx(2 / 3)
+
+
 def test_verdicts_are_the_leaderboards_counts(small):
     (table,) = [t for t in failures.tables(small) if t.name == "verdicts_hidden"]
     assert [c.header for c in table.columns] == ["verdict", "g", "h"]
@@ -128,6 +147,7 @@ def test_nothing_at_all_gives_tables_and_a_figure_that_say_so(tmp_path):
         build.write_topic(build.topic("failures"), empty, tmp_path)
         text = (tmp_path / "tables/failures_by_distribution.md").read_text()
         assert "No generator has a candidate." in text
+        assert "no generator has a candidate" in (tmp_path / "tables/failures_hardened.md").read_text()
     assert failures.findings(empty) == []
 
 
