@@ -17,11 +17,12 @@ GPU := $(if $(wildcard /dev/nvidia0),-r envs/gpu.txt)
 STAMP := $(VENV)/.installed
 CODE := src tests workflow benchmarks .ci
 
-.PHONY: help demo test test-gpu lint bench bench-compile bench-gpu mutants device-run forget tools clean
+.PHONY: help demo test paper test-gpu lint bench bench-compile bench-gpu mutants device-run forget tools clean
 
 help:
 	@echo 'make demo        set up, run config/config.yaml on $(CORES) cores, print the leaderboard'
 	@echo 'make test        set up, run the tests (no GPU needed)'
+	@echo 'make paper       [CONFIG=file] [OF=results/paper/tables/arms.md]  the paper from the tables that are there, planning nothing else'
 	@echo 'make lint        formatting, ruff, mypy, snakefmt, snakemake --lint'
 	@echo 'make test-gpu    the tests that need a GPU'
 	@echo 'make bench       what Snakemake itself costs with 250, 1,750 and 8,750 candidates'
@@ -56,6 +57,13 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n $(TEST_JOBS) $(TESTS)
 
 # --- the others -----------------------------------------------------------------------------------------------
+
+# As ``snakemake paper``, but tables and records are taken as they are: planning them costs more than the paper.
+PAPER_RULES = $(shell $(BIN)/python -c 'from kbverified.paper import build; print(*build.rules())')
+
+paper: $(STAMP)
+	KBVERIFIED_SUMMARY=off $(BIN)/snakemake --cores $(CORES) $(or $(OF),paper) --allowed-rules $(PAPER_RULES) \
+	  $(if $(CONFIG),--configfile $(CONFIG))
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check $(CODE)

@@ -68,6 +68,7 @@ TOPICS: tuple[Topic, ...] = (
         tables=(
             "failures_by_distribution",
             "failures_alone",
+            "failures_hardened",
             *(f"verdicts_{t}" for t in ("standard", "hidden", "hardened")),
         ),
         figures=("failures_by_distribution",),
@@ -77,6 +78,11 @@ TOPICS: tuple[Topic, ...] = (
     Topic("aa", tables=("aa",), figures=("aa",)),
     Topic("published", tables=("published", "published_unanswered", "published_sets")),
 )
+
+
+def rules() -> list[str]:
+    """The names of the workflow's rules that make the paper from tables that are there (workflow/rules/paper.smk)."""
+    return ["paper", "paper_findings", *(f"paper_{found.name}" for found in TOPICS)]
 
 
 def topic(name: str) -> Topic:

@@ -53,7 +53,7 @@ def test_runs_are_paired_by_name():
     inputs = make({"a": FP32, "b": FP32, "b-bf16": half, "c-bf16": half, "-bf16": half, "bf16": half}, PROBLEMS)
     assert bf16.counterparts(inputs) == {"b-bf16": "b", "c-bf16": None, "-bf16": None, "bf16": None}
     made = bf16.tables(inputs)[0]
-    assert "Without an fp32 run of the same name less -bf16: c-bf16, -bf16, bf16." in made.note
+    assert "Without an fp32 run: c-bf16, -bf16, bf16." in made.note
     assert "Without a bf16 run: a." in made.note
     alone = cells(made, generator="c-bf16", level="1")
     assert alone["correctness_bf16"].value == pytest.approx(1 / 8)
@@ -61,6 +61,17 @@ def test_runs_are_paired_by_name():
     assert cells(bf16.tables(inputs)[1], generator="c-bf16", level="1")["solved_both"] is None
     outcomes = {f.outcome for f in bf16.findings(inputs) if "c-bf16" in f.sentence}
     assert outcomes == {"not measured"}
+
+
+def test_runs_that_the_configuration_gives_one_name_are_paired():
+    half = [sample("level1_1", dtype="bf16", speedups=arms(1.0))]
+    rows = {"a": FP32, "b": FP32, "half": half, "a-bf16": half}
+    inputs = dataclasses.replace(make(rows, PROBLEMS), names={"b": "Model", "half": "Model", "a-bf16": "Model"})
+    assert bf16.counterparts(inputs) == {"half": "b", "a-bf16": "a"}  # its own name goes before
+    assert cells(bf16.tables(inputs)[0], generator="b", level="1")["n_bf16"] == 1
+    twice = dataclasses.replace(inputs, names={"a": "Model", "b": "Model", "half": "Model"})
+    assert bf16.counterparts(twice)["half"] is None  # which one is not said
+    assert bf16.counterparts(dataclasses.replace(inputs, names={}))["half"] is None
 
 
 def test_renamed_references_are_left_to_the_study_of_them():

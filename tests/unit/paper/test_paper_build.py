@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,11 @@ def test_every_topic_has_its_module_and_no_file_twice() -> None:
         module = build.module_of(topic)
         assert hasattr(module, "tables") == bool(topic.tables)
         assert hasattr(module, "figures") == bool(topic.figures)
+
+
+def test_the_page_names_every_topic_in_its_order() -> None:
+    page = (Path(__file__).parents[3] / "docs/paper.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)` \|", page, re.M) == [topic.name for topic in build.TOPICS]
 
 
 def test_knowing_the_topics_costs_no_heavy_import_and_the_paper_no_torch() -> None:

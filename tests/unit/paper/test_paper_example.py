@@ -20,7 +20,8 @@ from kbverified import kernel_table
 from kbverified.aggregation import AggregationSettings
 from kbverified.paper import build
 from kbverified.paper.example import __main__ as command
-from kbverified.paper.example import run, stages
+from kbverified.paper.example import run
+from kbverified.paper.example.audits import DEVICE
 from kbverified.paper.example.run import Example
 from kbverified.paper.example.truth import DEGENERATE, NARROW, RENAMED, SKILL, SUITE
 
@@ -154,6 +155,22 @@ def test_verdicts_are_counted_and_problems_named(paper: Path, example: Example) 
     assert whole | wanted == whole
 
 
+def test_claims_below_what_has_to_move_are_counted_and_win_nothing(paper: Path, example: Example) -> None:
+    found = {row["generator"]: row for row in rows(paper, "roofline") if row["level"] == "all"}
+    too_good = {
+        name: sum(
+            c.speedup_tf32 is not None
+            and not plain.plausible(c, example.problems[c.key.problem_key], "tf32")
+            and plain.passes(c, example.problems[c.key.problem_key], "hidden", 1e-3)
+            for c in example.candidates[name]
+            if example.problems[c.key.problem_key].active
+        )
+        for name in SKILL
+    }
+    assert sum(too_good.values()) > 10
+    assert {name: int(found[name]["n_implausible"]) for name in SKILL} == too_good
+
+
 def test_renamed_references_are_as_fast_as_themselves(paper: Path, example: Example) -> None:
     for row in rows(paper, "aa"):
         attribute = {"default": "speedup_default", "tf32": "speedup_tf32"}[row["mode"]]
@@ -212,4 +229,4 @@ def test_a_part_through_record_files_is_the_same_and_has_the_same_bytes_when_mad
         assert len(from_files) == len(candidates) == 40
         assert kernel_table.rows(in_memory) == kernel_table.rows(from_files)
     assert (tmp_path / f"a/results/time-tf32/alder/{SUITE}/level1_1/0.json").is_file()
-    assert stages.DEVICE.name == "synthetic device"
+    assert DEVICE.name == "synthetic device"

@@ -17,6 +17,7 @@ from kbverified import kernel_table, records
 from kbverified.aggregation import AggregationSettings, CandidateRecords, aggregate_generator, row_of
 from kbverified.keys import EVERY_STAGE, CandidateKey, ProblemKey
 from kbverified.paper.example import stages
+from kbverified.paper.example.audits import DEVICE, audit, ceilings, problem_source, source_of
 from kbverified.paper.example.truth import (
     NARROW,
     NARROW_SAMPLES,
@@ -77,7 +78,7 @@ def _candidates(
 
 
 def audits(example: Example) -> dict[ProblemKey, ProblemRecord]:
-    return {key: stages.audit(truth) for key, truth in example.problems.items()}
+    return {key: audit(truth) for key, truth in example.problems.items()}
 
 
 def table(
@@ -126,7 +127,7 @@ def _write_table(
 def write_audits(example: Example, root: Path) -> None:
     for key, record in audits(example).items():
         records.write(key.record_path(root), record)
-    records.write(ceilings_path(root, stages.DEVICE.kind), stages.ceilings())
+    records.write(ceilings_path(root, DEVICE.kind), ceilings())
 
 
 def write_records(example: Example, root: Path) -> None:
@@ -135,11 +136,11 @@ def write_records(example: Example, root: Path) -> None:
     In the order of a run, so that nothing is older than what it is made from: Snakemake leaves it as it is.
     """
     for truth in example.problems.values():
-        records.write_bytes(truth.key.source_path(root), stages.problem_source(truth))
+        records.write_bytes(truth.key.source_path(root), problem_source(truth))
     write_audits(example, root)
     for name in example.candidates:
         for candidate in example.candidates[name]:
-            records.write_bytes(candidate.key.source_path(root), stages.source_of(candidate))
+            records.write_bytes(candidate.key.source_path(root), source_of(candidate))
             records.write(candidate.key.metadata_path(root), stages.generation(candidate))
             for stage, record in stages.stages(candidate, example.problems[candidate.key.problem_key]).items():
                 records.write(candidate.key.record_path(stage, root), record)

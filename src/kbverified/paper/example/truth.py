@@ -175,6 +175,8 @@ def _answering(
     timed = tolerances[STANDARD_DISTRIBUTION] <= TIMING_WORTHLESS_TOLERANCE
     level = problem.key.level
     speed = math.exp(drawn.gauss({1: -0.6, 2: -0.45, 3: -0.7}[level], 0.6)) * (1.8 if dtype == "bf16" else 1.0)
+    if drawn.random() < 0.01:  # a claim that is too good
+        speed *= drawn.uniform(8.0, 60.0)
     # Tensor cores only for those that use them: without, the TF32 baseline runs away from the candidate.
     gain = problem.baseline_default_ms / problem.baseline_tf32_ms
     kept = gain if numerics == "fp32" and drawn.random() < 0.6 else 1.0

@@ -1,11 +1,12 @@
 """The bf16 control: what becomes of correctness and Correct Speedup where inputs and weights are bfloat16.
 
 A bf16 run is a generator of its own (config/generators.tsv, column dtype). It is paired with the fp32 run of the same
-model by name: the bf16 run of ``NAME`` is called ``NAME-bf16``. Each side is judged at its own tau and timed against a
-baseline of its own dtype, so a speedup in bf16 is over the reference in bf16. Modes have no effect on bf16: its matched
-arm is taken from time-fp32, and the published and ieee arms are null; where one of those is the headline, matched
-stands here. Means over all solved problems differ in their problems too: they stand beside those over common ones,
-which both runs solve and have a time for.
+model by name: the bf16 run of ``NAME`` is called ``NAME-bf16``. Where it is not, the two are paired that the
+configuration (``paper.names``) gives one name, and no other fp32 run. Each side is judged at its own tau and timed
+against a baseline of its own dtype, so a speedup in bf16 is over the reference in bf16. Modes have no effect on bf16:
+its matched arm is taken from time-fp32, and the published and ieee arms are null; where one of those is the headline,
+matched stands here. Means over all solved problems differ in their problems too: they stand beside those over common
+ones, which both runs solve and have a time for.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ NO_BF16 = (
     "no generator of dtype bf16 has a candidate; give a run of the same model a row NAME-bf16 with dtype bf16 in the "
     "table of generators"
 )
-NO_PAIR = f"no fp32 run of the same name without {SUFFIX}"
+NO_PAIR = f"no fp32 run is its counterpart: none has its name without {SUFFIX}, or alone its name in paper.names"
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,13 @@ class Control:
 def counterparts(inputs: PaperInputs) -> dict[str, str | None]:
     """Every bf16 run, in order, and the fp32 run that it is paired with; None where there is none."""
     runs = by_dtype(inputs)
-    found = {name: name.removesuffix(SUFFIX) for name in runs.get("bf16", ())}
-    return {name: other if other in runs.get("fp32", ()) else None for name, other in found.items()}
+    fp32 = list(runs.get("fp32", ()))
+    found: dict[str, str | None] = {}
+    for name in runs.get("bf16", ()):
+        plain = name.removesuffix(SUFFIX)
+        called = [other for other in fp32 if name in inputs.names and inputs.names.get(other) == inputs.names[name]]
+        found[name] = plain if plain in fp32 else called[0] if len(called) == 1 else None
+    return found
 
 
 def arm_of(inputs: PaperInputs) -> Arm:
@@ -87,7 +93,7 @@ def controls(inputs: PaperInputs) -> list[Control]:
         for name, other in counterparts(inputs).items():
             if name in here:
                 fp32 = best(inputs, other, scope, arm, TEST) if other is not None and other in here else None
-                shown = name if fp32 is None else name.removesuffix(SUFFIX)
+                shown = name if fp32 is None or other is None else other
                 found.append(Control(shown, scope, arm, best(inputs, name, scope, arm, TEST), fp32))
     return found
 
@@ -139,13 +145,14 @@ def _note(inputs: PaperInputs) -> str:
     pairs = counterparts(inputs)
     text = f"Nothing to show: {NO_BF16}. " if not pairs else ""
     if alone := [name for name, other in pairs.items() if other is None]:
-        text += f"Without an fp32 run of the same name less {SUFFIX}: {', '.join(alone)}. "
+        text += f"Without an fp32 run: {', '.join(alone)}. "
     without = [name for name in by_dtype(inputs).get("fp32", ()) if name not in pairs.values()]
     if pairs and without:
         text += f"Without a bf16 run: {', '.join(without)}. "
     text += (
-        f"The bf16 run of NAME is NAME{SUFFIX}. Speedups in bf16 are over the reference in bf16, those in fp32 over "
-        "that in fp32; for bf16 the matched arm is taken from time-fp32, since precision modes have no effect. "
+        f"The bf16 run of NAME is NAME{SUFFIX}, or has the same name in paper.names. Speedups in bf16 are "
+        "over the reference in bf16, those in fp32 over that in fp32; for bf16 the matched arm is that of time-fp32, "
+        "since precision modes have no effect. "
     )
     return text + note_for(inputs, arm=arm_of(inputs), test=TEST)
 

@@ -19,8 +19,6 @@ from kbverified.paper.table import Cell, Column, Table
 from kbverified.paper.topics.tolerance import TEST, curve, taus_of
 
 TOPIC = "headline"
-ROUNDING = {"fp32": 2.0**-24, "bf16": 2.0**-9}
-"""Largest relative error of rounding to the dtype: a tau below it asks for more than the dtype can say."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def dtypes(inputs: PaperInputs) -> list[str]:
 def taus(inputs: PaperInputs, dtype: str) -> list[float]:
     """The dtype's own tolerance, then the next tighter one of the list, where there is one that the dtype can meet."""
     own = inputs.settings.tau[dtype]
-    return [own, *[tau for tau in taus_of(inputs, dtype) if ROUNDING.get(dtype, 0.0) <= tau < own][:1]]
+    return [own, *[tau for tau in taus_of(inputs, dtype) if tau < own][:1]]
 
 
 @lru_cache(maxsize=1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from matplotlib.figure import Figure
@@ -22,7 +23,7 @@ from kbverified.leaderboard.build import Best, Scope, best_samples, mean_estimat
 from kbverified.leaderboard.model import Estimate
 from kbverified.metrics import Arm, within_tolerance
 from kbverified.paper.contrasts import mean_ratio
-from kbverified.paper.finding import Finding, claim, conditions, report
+from kbverified.paper.finding import Direction, Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs, Row
 from kbverified.paper.scopes import by_dtype, generators_in, level_word, mean_of_ratios, note_for, place, scopes_of
 from kbverified.paper.table import Cell, Column, Table
@@ -31,6 +32,8 @@ from kbverified.verdicts import Test
 
 TOPIC = "tolerance"
 TEST: Test = "hidden"
+ROUNDING = {"fp32": 2.0**-24, "bf16": 2.0**-9}
+"""Largest relative error of rounding to the dtype: a tau below it asks for more than the dtype can say."""
 NOTHING = "no generator has a candidate that was evaluated in one dtype"
 
 
@@ -71,31 +74,40 @@ class Swept:
 def taus_of(inputs: PaperInputs, dtype: str) -> tuple[float, ...]:
     """The list of tau of a dtype, from loose to tight: that of the configuration, and the one which decides verdicts.
 
-    The configuration's list is meant for fp32. For bf16 it is moved by the factor between their own tolerances.
+    The configuration's list is meant for fp32. For bf16 it is moved by the factor between their own tolerances, and
+    ends where the dtype does.
     """
     own = inputs.settings.tau
     factor = own[dtype] / own["fp32"] if dtype in own and "fp32" in own else 1.0
     moved = {float(f"{tau * factor:.6g}") for tau in inputs.taus}
-    return tuple(sorted(moved | ({own[dtype]} if dtype in own else set()), reverse=True))
+    meant = {tau for tau in moved if tau >= ROUNDING.get(dtype, 0.0)}
+    return tuple(sorted(meant | ({own[dtype]} if dtype in own else set()), reverse=True))
 
 
-def sweep(inputs: PaperInputs, *arms: Arm) -> list[list[Swept]]:
-    """Per arm: every generator on every level and suite that it has candidates in, level by level."""
-    found: list[list[Swept]] = [[] for _ in arms]
+@lru_cache(maxsize=1)
+def sweep(inputs: PaperInputs) -> dict[Arm, list[Swept]]:
+    """For the headline and the published arm: every generator on every level and suite where it has candidates."""
     dtype_of = {name: dtype for dtype, names in by_dtype(inputs).items() for name in names}
     at = {
         name: {tau: tau_sweep.rows_at(inputs.rows[name], {d: tau}, inputs.problems) for tau in taus_of(inputs, d)}
         for name, d in dtype_of.items()
     }
+    arms: tuple[Arm, ...] = (inputs.settings.headline_arm, "published")
+    found: dict[Arm, list[Swept]] = {arm: [] for arm in arms}
     for per_test in scopes_of(inputs):
         scope = per_test[TEST]
         for name in generators_in(inputs, scope.suite):
             here = {tau: _within(rows, scope) for tau, rows in at.get(name, {}).items()}
-            for arm, of_arm in zip(arms, found, strict=True):
+            for arm, of_arm in found.items():
                 if here:
                     best = {tau: best_samples(rows, scope.problems, arm, TEST) for tau, rows in here.items()}
                     of_arm.append(Swept(name, dtype_of[name], scope, arm, best))
     return found
+
+
+def whole_suites(inputs: PaperInputs) -> list[Swept]:
+    """In the headline arm, every generator on all levels of every suite."""
+    return [part for part in sweep(inputs)[inputs.settings.headline_arm] if part.scope.level is None]
 
 
 def _within(rows: Sequence[Row], scope: Scope) -> list[Row]:
@@ -165,11 +177,11 @@ _KEY = tuple(Column(name, name) for name in ("suite", "level", "dtype", "generat
 def tables(inputs: PaperInputs) -> list[Table]:
     """Every generator at every tau, in the headline arm and in the published one, and what tightening does."""
     headline = inputs.settings.headline_arm
-    swept, published = sweep(inputs, headline, "published")
+    swept = sweep(inputs)
     return [
-        _at_each_tau("tolerance", swept, headline, inputs),
-        _at_each_tau("tolerance_published", published, "published", inputs),
-        _selection(swept, headline, inputs),
+        _at_each_tau("tolerance", swept[headline], headline, inputs),
+        _at_each_tau("tolerance_published", swept["published"], "published", inputs),
+        _selection(swept[headline], headline, inputs),
     ]
 
 
@@ -254,7 +266,7 @@ def figures(inputs: PaperInputs) -> dict[str, Figure]:
     """Curves over a continuous tau, a panel per generator: what is solved, and Correct Speedup with its selection."""
     from kbverified.paper.topics import tolerance_figures
 
-    swept = _whole_suites(inputs)
+    swept = whole_suites(inputs)
     return {
         "tolerance_correctness": tolerance_figures.correctness(swept, inputs),
         "tolerance_speedup": tolerance_figures.speedup(swept, inputs),
@@ -262,40 +274,32 @@ def figures(inputs: PaperInputs) -> dict[str, Figure]:
 
 
 def findings(inputs: PaperInputs) -> list[Finding]:
-    """Per generator and suite: every tau of the list side by side, then what tightening does."""
-    swept = _whole_suites(inputs)
+    """Per generator and suite, from each tau of the list to the next: what tightening does, and what selection does.
+
+    The numbers at single taus are said by the topic headline, and stand in the tables.
+    """
+    swept = whole_suites(inputs)
     if not swept:
         nothing = Estimate(value=None, n=0, why_null=NOTHING)
         return [report(TOPIC, "the influence of the tolerance", nothing, conditions(inputs, test=TEST))]
-    return [finding for part in swept for finding in _of_one(part, inputs)]
+    return [finding for part in swept for change in changes(part, inputs) for finding in _of_one(part, change, inputs)]
 
 
-def _whole_suites(inputs: PaperInputs) -> list[Swept]:
-    (swept,) = sweep(inputs, inputs.settings.headline_arm)
-    return [part for part in swept if part.scope.level is None]
-
-
-def _of_one(part: Swept, inputs: PaperInputs) -> Iterator[Finding]:
+def _of_one(part: Swept, change: Change, inputs: PaperInputs) -> Iterator[Finding]:
     name, where = part.generator, place(inputs, part.scope.suite, part.scope.level)
-    problems = f"{len(part.scope.problems)} active problems of {part.scope.suite}"
-
-    def under(tau: float | None, arm: Arm | None = part.arm) -> str:
-        words = conditions(inputs, arm=arm, test=TEST, tau=tau, problems=problems)
-        return f"{part.dtype}, {words}"
-
-    for tau in part.taus:
-        subject = f"the share of problems that {name} solves at tau {tau:g} ({where})"
-        yield report(TOPIC, subject, solved_share(part, tau, inputs), under(tau, None), form="percent")
-    for tau in part.taus:
-        subject = f"the Correct Speedup of {name} at tau {tau:g}, over the problems that it solves there ({where}),"
-        yield claim(TOPIC, subject, mean(part.own(tau), part, inputs), 1.0, under(tau))
-    for change in changes(part, inputs):
-        span = f"from tau {change.loose:g} to {change.tight:g} ({where})"
+    span = f"from tau {change.loose:g} to {change.tight:g} ({where})"
+    problems = (
+        f"tau {change.loose:g} and {change.tight:g}, {part.dtype}, {len(part.scope.problems)} active problems of "
+    )
+    under = conditions(inputs, arm=part.arm, test=TEST, problems=f"{problems}{part.scope.suite}")
+    direction: Direction = "above" if (change.whole.value or 1.0) >= 1.0 else "below"
+    subject = f"the factor by which the Correct Speedup of {name}, over the problems solved at each, changes {span}"
+    yield claim(TOPIC, subject, change.whole, 1.0, under, direction=direction)
+    if change.dropped or change.selection.value is None:
         subject = f"the factor by which dropping problems alone changes the Correct Speedup of {name} {span}"
-        if change.dropped:
-            yield claim(TOPIC, subject, change.selection, 1.0, under(None))
-        elif change.selection.value is not None:
-            sentence = f"No problem that {name} solves is dropped {span}: its Correct Speedup has no selection effect."
-            yield Finding(TOPIC, sentence, under(None), change.selection, 1.0, "does not hold")
-        subject = f"the factor by which the Correct Speedup of {name} changes on the same problems {span}"
-        yield claim(TOPIC, subject, change.same, 1.0, under(None), direction="below")
+        yield claim(TOPIC, subject, change.selection, 1.0, under)
+    else:
+        sentence = f"No problem that {name} solves is dropped {span}: its Correct Speedup has no selection effect."
+        yield Finding(TOPIC, sentence, under, change.selection, 1.0, "does not hold")
+    subject = f"the factor by which the Correct Speedup of {name} changes on the same problems {span}"
+    yield claim(TOPIC, subject, change.same, 1.0, under, direction="below")
