@@ -29,7 +29,7 @@ PAPER_INPUTS = {
     "leaderboard": LEADERBOARD[0],
     "published": [SETTINGS.paper.published] if SETTINGS.paper.published else [],
 }
-# What load is told beside the paths.
+# What load is told beside the paths. The digests below are made for jobs that are planned, half a second for all.
 PAPER_TOLD = SETTINGS.paper.model_dump(exclude={"published"})
 
 if unknown := sorted({*SETTINGS.paper.names, *SETTINGS.paper.references} - SPECS.keys()):
@@ -74,7 +74,7 @@ for topic in paper.TOPICS:
             runtime=30,
         params:
             topic=topic.name,
-            code=code("paper", f"paper.topics.{topic.name}"),
+            code=lambda wildcards, topic=topic.name: code("paper", f"paper.topics.{topic}"),
             settings=AGGREGATION,
             told=PAPER_TOLD,
         script:
@@ -97,7 +97,7 @@ rule paper_findings:
         runtime=30,
     params:
         topic=None,
-        code=code("paper"),
+        code=lambda wildcards: code("paper"),
         settings=AGGREGATION,
         told=PAPER_TOLD,
     script:

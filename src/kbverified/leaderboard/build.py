@@ -95,7 +95,7 @@ def build(
                             _entry(name, dtypes[name], scope, arm, test, here, best[name], weak[dtypes[name]], settings)
                         )
                 if every.level is None:
-                    common += _common(best, dtypes, scope, arm, test, settings)
+                    common += common_of(best, dtypes, scope, arm, test, settings)
     order = {name: i for i, name in enumerate(tables)}
     entries.sort(key=lambda e: (e.suite, order[e.generator]))
     active = {str(key) for key, problem in problems.items() if not why_inactive(problem)}
@@ -366,7 +366,7 @@ def _sol_score(
     return estimate_of(sum(present) / len(present), interval, len(present), None, few)
 
 
-def _common(
+def common_of(
     best: Mapping[str, Best],
     dtypes: Mapping[str, str | None],
     scope: Scope,

@@ -68,6 +68,7 @@ TOPICS: tuple[Topic, ...] = (
         tables=(
             "failures_by_distribution",
             "failures_alone",
+            "failures_hardened",
             *(f"verdicts_{t}" for t in ("standard", "hidden", "hardened")),
         ),
         figures=("failures_by_distribution",),

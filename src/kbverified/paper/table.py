@@ -180,6 +180,11 @@ _LATEX = {
 }  # fmt: skip
 
 
+_LATEX_SIZE = "\\footnotesize\\setlength{\\tabcolsep}{3pt}"
+_LATEX_LONG_TEXT = 40
+"""Characters beyond which a text column breaks its lines."""
+
+
 def latex_escaped(text: str) -> str:
     """Text as LaTeX sets it literally; whitespace becomes single spaces."""
     return "".join(_LATEX.get(character, character) for character in " ".join(text.split()))
@@ -187,23 +192,27 @@ def latex_escaped(text: str) -> str:
 
 def to_latex(table: Table) -> str:
     """A booktabs ``table``, or a ``longtable`` where there are many rows. Needs the packages booktabs and longtable."""
-    spec = "".join("l" if c.kind == "text" else "r" for c in table.columns)
+    spec = "".join(_latex_column(column, [row[i] for row in table.rows]) for i, column in enumerate(table.columns))
     head = [_latex_row([c.title for c in table.columns])]
     body = [_latex_row([shown(c, cell) for c, cell in zip(table.columns, row)]) for row in table.rows]
     caption = f"\\caption{{{latex_escaped(table.title)}}}\\label{{tab:{table.name}}}"
-    below = [f"\\par\\smallskip\\footnotesize {latex_escaped(text)}" for text in table.below()]
+    below = [f"\\par\\smallskip {latex_escaped(text)}" for text in table.below()]
+    rules = ("\\toprule", *head, "\\midrule")
     if len(table.rows) > LONG_TABLE_ROWS:
-        lines = [
-            f"\\begin{{longtable}}{{{spec}}}", f"{caption}\\\\", "\\toprule", *head, "\\midrule", "\\endfirsthead",
-            "\\toprule", *head, "\\midrule", "\\endhead", "\\bottomrule", "\\endfoot", *body, "\\end{longtable}",
-            *(["{%", *below, "\\par}"] if below else []),
-        ]  # fmt: skip
+        begin = [f"{{{_LATEX_SIZE}", f"\\begin{{longtable}}{{{spec}}}", f"{caption}\\\\"]
+        heads = [*rules, "\\endfirsthead", *rules, "\\endhead", "\\bottomrule", "\\endfoot"]
+        lines = [*begin, *heads, *body, "\\end{longtable}", *below, "\\par}"]
     else:
-        lines = [
-            "\\begin{table}", "\\centering", caption, f"\\begin{{tabular}}{{{spec}}}", "\\toprule", *head, "\\midrule",
-            *body, "\\bottomrule", "\\end{tabular}", *below, "\\end{table}",
-        ]  # fmt: skip
+        begin = ["\\begin{table}", f"\\centering{_LATEX_SIZE}", caption, f"\\begin{{tabular}}{{{spec}}}"]
+        lines = [*begin, *rules, *body, "\\bottomrule", "\\end{tabular}", *below, "\\end{table}"]
     return "\n".join(lines) + "\n"
+
+
+def _latex_column(column: Column, cells: list[Cell]) -> str:
+    if column.kind != "text":
+        return "r"
+    long = any(isinstance(cell, str) and len(cell) > _LATEX_LONG_TEXT for cell in cells)
+    return "p{0.35\\linewidth}" if long else "l"
 
 
 def _latex_row(cells: list[str]) -> str:

@@ -152,3 +152,33 @@ def test_the_figure_shows_the_three_stations(made):
     assert xs == {8.0, 1.0, 2.0}
     labels = {text.get_text() for text in made_figure.legends[0].get_texts()}
     assert labels == {"before (naive+standard)", "published (published+hidden)", "after (matched+hidden)"}
+
+
+def test_an_arm_is_held_against_the_matched_one():
+    naive, published = arms.findings(eight((2.0, 0.5, 1.0), (3.0, 0.4, 0.9)))
+    assert naive.estimate.value == pytest.approx(math.sqrt(2.0 * (3.0 / 0.9)))
+    assert published.estimate.value == pytest.approx(math.sqrt(0.5 * (0.4 / 0.9)))
+    assert (naive.outcome, published.outcome) == ("holds", "holds")
+    assert "is above 1.00" in naive.sentence and "is below 1.00" in published.sentence
+
+
+def test_the_same_on_every_shared_problem_is_no_certainty():
+    found = deflation.findings(eight((2.0, 1.0, 2.0), (3.0, 1.0, 3.0)))
+    same = next(f for f in found if "problem by problem" in f.sentence)
+    assert (same.estimate.value, same.estimate.low, same.outcome) == (1.0, None, "undecided")
+
+
+def test_renamed_references_do_not_fall():
+    made = inputs([*ROWS, won("same", "level1_1", 0, 1.0)], PROBLEMS, references=["same"])
+    assert {row[0] for row in table(deflation, made, "deflation").rows} == {"g"}
+    assert {row[0] for row in table(arms, made, "arms").rows} == {"g"}
+    assert not [f for f in (*deflation.findings(made), *arms.findings(made)) if "same " in f.sentence]
+
+
+def test_suites_are_never_pooled():
+    rows = [won("g", "level1_1", 0, (4.0, 1.0, 2.0)), won("g", "level1_1", 0, (9.0, 1.0, 3.0), suite="t")]
+    found = table(deflation, inputs(rows), "deflation")
+    one, other = (cells(found, suite=suite, level="all") for suite in ("s", "t"))
+    assert (one["before"].value, one["fall"].value) == (4.0, 0.5)
+    assert (other["before"].value, other["fall"].value) == (9.0, pytest.approx(1 / 3))
+    assert one["fall_shared"].value == 0.5

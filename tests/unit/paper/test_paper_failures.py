@@ -73,11 +73,37 @@ def test_alone_means_that_all_others_pass(small):
     assert one.low is not None and one.low <= 1 / 6 <= one.high
 
 
+def test_where_one_distribution_applies_nothing_is_caught_alone():
+    one = row("g", "level1_1", 0, "wrong_value", tolerances=(0.5, None, None, None), failed=[D1], applicable=(D1,))
+    found = failures.counts(inputs([one]))
+    assert of(found, "g", 1, D1).n_problems_failed == 1 and of(found, "g", 1, D1).n_alone_samples == 0
+    assert of(found, "g", 1, D2).samples.value is None
+
+
 def test_what_was_not_judged_is_in_no_count(small):
     one = of(failures.counts(small), "g", 2, D1)
     assert (one.samples.n, one.samples.value, one.n_not_reached) == (1, 0.0, 0)
     whole = of(failures.counts(small), "g", None, D2)
     assert (whole.samples.n, whole.problems.n) == (8, 6), "levels together"
+
+
+def test_hardened_laws_are_told_apart_beyond_the_hidden_test():
+    h1 = "h1_scale_and_offset"  # the one law of these audits
+
+    def sample(i: int, hardened: str | None, failed: str | None, hidden: str = "pass") -> dict:
+        return row("g", f"level1_{i}", 0, hidden, hardened=hardened, failed_hardened=failed)
+
+    rows = [
+        sample(1, "wrong_value", h1),
+        sample(2, "wrong_value", f"{h1}, weights"),
+        sample(3, "pass", None),
+        sample(4, None, None),  # undecidable, or no trials: in no denominator
+        sample(5, "wrong_value", D2, hidden="wrong_value"),  # failed before: a distribution is no law
+    ]
+    found = {x.law: x for x in failures.hardened(inputs(rows))}
+    assert list(found) == [h1, "weights"]
+    assert [(x.samples.n, x.n_failed, x.n_alone) for x in found.values()] == [(3, 2, 1), (3, 1, 0)]
+    assert found[h1].samples.value == pytest.approx(2 / 3)
 
 
 def test_verdicts_are_the_leaderboards_counts(small):
@@ -121,6 +147,7 @@ def test_nothing_at_all_gives_tables_and_a_figure_that_say_so(tmp_path):
         build.write_topic(build.topic("failures"), empty, tmp_path)
         text = (tmp_path / "tables/failures_by_distribution.md").read_text()
         assert "No generator has a candidate." in text
+        assert "no generator has a candidate" in (tmp_path / "tables/failures_hardened.md").read_text()
     assert failures.findings(empty) == []
 
 

@@ -124,3 +124,11 @@ def test_the_figure_of_levels_has_the_tables_numbers_and_says_what_is_missing(ma
     assert not points(two)
     assert "not in the record" in two.texts[0].get_text().replace("\n", " ")
     assert math.isclose(one.get_xlim()[0], whole.get_xlim()[0])
+
+
+def test_the_share_of_memory_efficient_winners_is_held_against_a_half():
+    """Of eight active problems three winners need less: below a half, and with eight problems undecided."""
+    names = [f"level1_{i}" for i in range(1, 9)]
+    made = inputs([won("g", p, 0, 1.0, memory=2.0 if i < 3 else 0.5) for i, p in enumerate(names)], names)
+    found = next(f for f in memory.findings(made) if "needs less memory" in f.sentence)
+    assert (found.estimate.value, found.threshold, found.outcome) == (3 / 8, 0.5, "undecided")

@@ -24,8 +24,9 @@ def audits() -> dict[ProblemKey, ProblemRecord]:
         DistributionAudit(distribution=name, applicable=True, replay_tolerance=0.0, input_independent=True)
         for name in ("d1_original", "d2_scale_3")
     )
+    partly = (constant[0], constant[1].model_copy(update={"input_independent": False, "replay_tolerance": 0.5}))
     return {
-        key("level1_1"): make.problem(key("level1_1")),
+        key("level1_1"): make.problem(key("level1_1"), distributions=partly),
         key("level1_2"): make.problem(key("level1_2"), not_applicable=("d4_negate",)),
         key("level2_1"): make.problem(key("level2_1"), degenerate=True),
         key("level2_2"): make.problem(key("level2_2"), usable=False, detail="get_inputs raises ZeroDivisionError"),

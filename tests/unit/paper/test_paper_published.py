@@ -28,7 +28,9 @@ PUBLISHED = {
     "overall": {"Alpha 1": {"correct_speedup": 0.79, "mem_efficient_pct": 87.5}, "Beta 2": {"correct_speedup": 0.5}},
     "bf16": {"Alpha 1": {"level1": {"correctness_pct": 100.0}}, "Beta 2": {"level1": {"correct_speedup": 1.5}}},
     "tolerance": {"Alpha 1": {"level1": {"1e-3": {"correctness_pct": 87.5}, "1e-4": {"correctness_pct": 70.0}}}},
-    "four_conditions_from_figure7": {"Alpha 1": {"level1": {"fp32_standard": 1.6, "tf32_hidden": 0.8}}},
+    "four_conditions_from_figure7": {
+        "Alpha 1": {"level1": {"fp32_standard": 1.6, "fp32_hidden": 1.6, "tf32_hidden": 0.8}}
+    },
     "decomposition": {
         "counts": {"level1": {"tf32_only": 7, "hidden_only": 0, "both": 1, "neither": 1}},
         "denominator": 9,
@@ -91,8 +93,8 @@ def missing(small):
 
 def test_every_number_is_answered_or_has_a_reason(answered, missing):
     assert not answered.keys() & missing.keys()
-    # Counted in the file above: verified 5, overall 3, bf16, tolerance and conditions 2 each, then 5, 3 and 1.
-    assert len(answered) + len(missing) == len(numbers(PUBLISHED)) == 23
+    # Counted in the file above: verified 5, overall, conditions 3 each, bf16, tolerance 2 each, then 5, 3 and 1.
+    assert len(answered) + len(missing) == len(numbers(PUBLISHED)) == 24
 
 
 def test_levels_metrics_and_units(answered):
@@ -111,6 +113,8 @@ def test_arms_and_tests_of_the_four_conditions_and_the_headline(answered):
     naive = answered["four_conditions_from_figure7.Alpha 1.level1.fp32_standard"]
     assert (naive.question.arm, naive.question.test, naive.measured.n) == ("naive", "standard", 8)
     assert naive.measured.value == pytest.approx(1.6)
+    hidden = answered["four_conditions_from_figure7.Alpha 1.level1.fp32_hidden"]
+    assert (hidden.question.arm, hidden.measured.n, hidden.measured.value) == ("naive", 7, pytest.approx(1.6))
     assert best_model(PUBLISHED) == "Alpha 1"
     assert answered["headline.naive"].measured == naive.measured
     assert answered["headline.verified"].measured.value == pytest.approx(0.8)
@@ -180,11 +184,13 @@ def test_two_generators_under_one_name_are_an_error():
         answers(run(names={"alpha": "Alpha 1", "beta": "Alpha 1"}))
 
 
-def test_rounding_counts_as_inside():
-    close = copy.deepcopy(PUBLISHED)
-    close["verified"]["Alpha 1"]["level1"]["correct_speedup"] = 0.804
-    found = {one.number.field: one for one in answers(run(published=close))[0]}
-    assert found["verified.Alpha 1.level1.correct_speedup"].inside is True, "0.804 and 0.8 lie within half a hundredth"
+@pytest.mark.parametrize(("value", "inside"), [(0.794, False), (0.796, True), (0.804, True), (0.806, False)])
+def test_rounding_counts_as_inside(value, inside):
+    """All seven are 0.8, and so are both ends of the interval; 0.796 and 0.8 lie within half a hundredth."""
+    near = copy.deepcopy(PUBLISHED)
+    near["verified"]["Alpha 1"]["level1"]["correct_speedup"] = value
+    found = {one.number.field: one for one in answers(run(published=near))[0]}
+    assert found["verified.Alpha 1.level1.correct_speedup"].inside is inside
 
 
 def test_lists_of_problems_are_compared_as_sets(small):

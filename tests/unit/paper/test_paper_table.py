@@ -80,6 +80,12 @@ def test_a_long_table_breaks_over_pages() -> None:
     assert to_latex(long).count("level1\\_") == LONG_TABLE_ROWS + 1
 
 
+def test_long_text_breaks_its_lines() -> None:
+    columns = (Column("problem", "problem"), Column("why", "why"), Column("n", "n", kind="count"))
+    table = Table("t", "t", "", columns, (("level1_1", "x" * 41, 1), ("level1_2", "short", 2)))
+    assert "\\begin{tabular}{lp{0.35\\linewidth}r}" in to_latex(table)
+
+
 def test_a_row_that_begins_with_a_bracket_is_no_argument_of_the_rule_above() -> None:
     table = Table("t", "t", "", (Column("a", "a"), Column("b", "b")), (("[x]", "[y]"), ("*", "")))
     assert "\n{}[x] & [y] \\\\\n{}* &  \\\\\n" in to_latex(table)

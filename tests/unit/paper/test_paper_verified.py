@@ -75,6 +75,14 @@ def test_the_common_problems_are_those_that_all_solved(made):
     assert [row[4].value for row in rows] == pytest.approx([math.sqrt(2.0), 2.0])
 
 
+def test_renamed_references_narrow_no_common_problems(made):
+    """Timed on one problem, as an A/A study may be, they would leave that one alone to all."""
+    beside = inputs([*ROWS, won("refs", "level1_1", 0, 1.0)], PROBLEMS, references=["refs"])
+    assert table(beside, "verified_common").rows == table(made, "verified_common").rows
+    (board,) = [x for x in made.leaderboard.common if (x.arm, x.test) == ("matched", "hidden")]
+    assert verified.common_of_models(made) == [board], "without references it is the leaderboard's"
+
+
 def test_neighbours_are_compared_on_the_problems_of_both(made):
     (found,) = [f for f in verified.findings(made) if "over that of" in f.sentence]
     assert found.estimate.value == pytest.approx(math.sqrt((1 / 4) * (2 / 1)))

@@ -12,7 +12,16 @@ from kbverified.paper.finding import Finding, claim, conditions
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import by_dtype, generators_in, level_word, models, note_for, scopes_of, suites_of
 from kbverified.paper.table import Cell, Column, Table
-from kbverified.paper.topics.failures_counts import Failures, Sample, caught_alone, failures_of, samples_of
+from kbverified.paper.topics.failures_counts import (
+    Failures,
+    Hardened,
+    Sample,
+    caught_alone,
+    failures_of,
+    hardened_laws,
+    hardened_of,
+    samples_of,
+)
 from kbverified.paper.topics.failures_figures import by_distribution
 from kbverified.verdicts import TESTS, Test
 
@@ -62,7 +71,12 @@ def counts(inputs: PaperInputs) -> list[Failures]:
 
 def tables(inputs: PaperInputs) -> list[Table]:
     found = counts(inputs)
-    return [_by_distribution(found, inputs), _alone(found, inputs), *(_verdicts(inputs, test) for test in TESTS)]
+    return [
+        _by_distribution(found, inputs),
+        _alone(found, inputs),
+        _hardened(inputs),
+        *(_verdicts(inputs, test) for test in TESTS),
+    ]
 
 
 def _key(one: Failures) -> tuple[Cell, ...]:
@@ -109,6 +123,39 @@ def _alone(found: list[Failures], inputs: PaperInputs) -> Table:
         f"{note_for(inputs)}"
     )
     return Table("failures_alone", "What one distribution alone catches", note, _ALONE, tuple(rows))
+
+
+def hardened(inputs: PaperInputs) -> list[Hardened]:
+    """Every model on every hardened law, of each suite as a whole."""
+    laws = hardened_laws((row for name in models(inputs) for row in inputs.rows[name]), inputs.problems.values())
+    return [
+        one
+        for per_test in suites_of(inputs)
+        for name in generators_in(inputs, per_test["hardened"].suite)
+        for one in hardened_of(inputs.rows[name], name, per_test["hardened"], laws, inputs.settings)
+    ]
+
+
+def _hardened(inputs: PaperInputs) -> Table:
+    columns = (
+        *_COLUMNS[:3],
+        Column("law", "law"),
+        Column("n_samples", "samples", kind="count"),
+        Column("samples_failed", "samples failed", kind="percent", interval=True),
+        Column("n_failed", "failed", kind="count"),
+        Column("n_alone", "by this law alone", kind="count"),
+    )
+    rows = tuple(
+        (x.generator, x.dtype, x.suite, x.law, x.samples.n, x.samples, x.n_failed, x.n_alone) for x in hardened(inputs)
+    )
+    note = (
+        "samples: those that pass the hidden test and have a hardened verdict, on active problems that this test "
+        "can decide. A law that a problem leaves out fails nobody. alone: the sample fails no other law. A dash under "
+        f"dtype: nothing was evaluated. {note_for(inputs)}"
+    )
+    if not rows:
+        note = f"No audit has a hardened law, or no generator has a candidate. {note}"
+    return Table("failures_hardened", "What the hardened laws catch beyond the hidden test", note, columns, rows)
 
 
 def _verdicts(inputs: PaperInputs, test: Test) -> Table:

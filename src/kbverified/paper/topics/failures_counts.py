@@ -18,6 +18,7 @@ from kbverified import metrics, protocol
 from kbverified.aggregation import AggregationSettings
 from kbverified.leaderboard.build import Scope, clustered_share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.records import ProblemRecord
 from kbverified.tau_sweep import distributions_of
 
 Row = Mapping[str, Any]
@@ -149,3 +150,59 @@ def _failures(
         n_alone_problems=sum(hit for _, hit in alone),
         n_alone_samples=sum(s.alone == name for samples in met.values() for s in samples),
     )
+
+
+@dataclass(frozen=True)
+class Hardened:
+    """One generator's samples that pass the hidden test and have a hardened verdict, on one hardened law."""
+
+    generator: str
+    dtype: str | None
+    suite: str
+    law: str
+    samples: Estimate
+    """Share failed there, of those samples: a law that a problem leaves out fails nobody."""
+    n_failed: int
+    n_alone: int
+    """Of these, the ones that fail no other law."""
+
+
+def hardened_laws(rows: Iterable[Row], problems: Iterable[ProblemRecord]) -> list[str]:
+    """Every law that an audit names or a sample failed, in the audits' order, then by name."""
+    audited = [law.law for problem in problems for law in problem.hardened]
+    failed = sorted({law for row in rows for law in _failed_laws(row)})
+    return list(dict.fromkeys([*audited, *failed]))
+
+
+def _failed_laws(row: Row) -> tuple[str, ...]:
+    """Of a sample that passes the hidden test: what failed otherwise are distributions."""
+    names = row["failed_hardened"] if row["verdict_hidden"] == "pass" else None
+    return tuple(names.split(", ")) if names else ()
+
+
+def hardened_of(
+    rows: Sequence[Row], generator: str, scope: Scope, laws: Sequence[str], settings: AggregationSettings
+) -> list[Hardened]:
+    """Of one generator, an entry for each law; ``scope`` is that of the hardened test."""
+    here = [
+        (row["problem"], _failed_laws(row))
+        for row in rows
+        if row["suite"] == scope.suite
+        and row["problem"] in set(scope.problems)
+        and row["verdict_hidden"] == "pass"
+        and row["verdict_hardened"] is not None
+    ]
+    dtype = next((row["dtype"] for row in rows if row["dtype"]), None)
+    why = "no sample that passes the hidden test has a hardened verdict"
+    return [
+        Hardened(
+            generator,
+            dtype,
+            scope.suite,
+            law,
+            clustered_share_estimate([(problem, law in failed) for problem, failed in here], why, settings),
+            sum(law in failed for _, failed in here),
+            sum(failed == (law,) for _, failed in here),
+        )
+        for law in laws
+    ]

@@ -9,13 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from kbverified.leaderboard.model import Entry, Estimate
+from kbverified.leaderboard.build import common_of
+from kbverified.leaderboard.model import Common, Entry, Estimate
 from kbverified.paper.finding import Finding, claim, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
+    best,
     by_dtype,
     conditions_for,
     entries_of,
+    generators_in,
     headline_entries,
     level_word,
     mean_of_ratios,
@@ -131,6 +134,17 @@ def _fast_p(inputs: PaperInputs) -> Table:
     return Table("verified_fast_p", "fast_p at several thresholds", note, columns, rows)
 
 
+def common_of_models(inputs: PaperInputs) -> list[Common]:
+    """As the leaderboard's, under the headline arm and test, of models alone: renamed references are timed on some
+    problems only, and would leave only those to all."""
+    arm, test = inputs.leaderboard.conditions.headline_arm, inputs.leaderboard.conditions.headline_test
+    found = []
+    for scope in (per_test[test] for per_test in suites_of(inputs)):
+        winners = {name: best(inputs, name, scope, arm, test) for name in generators_in(inputs, scope.suite)}
+        found += common_of(winners, inputs.dtypes, scope, arm, test, inputs.settings)
+    return found
+
+
 def _common(inputs: PaperInputs) -> Table:
     """Generators on the problems that all of them solved."""
     c = inputs.leaderboard.conditions
@@ -143,8 +157,7 @@ def _common(inputs: PaperInputs) -> Table:
     )
     rows = tuple(
         (common.suite, common.dtype, name, common.n_problems, common.correct_speedup[name])
-        for common in inputs.leaderboard.common
-        if (common.arm, common.test) == (c.headline_arm, c.headline_test)
+        for common in common_of_models(inputs)
         for name in ranked(inputs, common.suite)
         if name in common.correct_speedup
     )
