@@ -18,6 +18,7 @@ SMALL_PT = 6.0
 """The smallest letters of a figure."""
 TICKS_MAX = 5
 LEGEND_ROW_IN = 0.17
+NAME_LETTERS = 18
 
 
 def factor_limits(values: Iterable[float], at_least: float = 1.6) -> tuple[float, float]:
@@ -125,14 +126,37 @@ def panels(made: Any, n: int) -> list[Axes]:
     return flat[:n]
 
 
+def short_names(generators: Sequence[str], most: int = NAME_LETTERS) -> dict[str, str]:
+    """Names as a figure has room for. Of longer ones, what they have in common at their ends is left out, or else the
+    middle; where two would look alike even so, they begin with their number."""
+    long = [g for g in generators if len(g) > most]
+    start = _alike(long)
+    end = _alike([g[start:][::-1] for g in long])
+    longest = max((len(g) - start - end for g in long), default=0)
+    start = max(0, start - max(0, most - 2 - longest))  # as much as there is room for
+    found = {g: g for g in generators}
+    for g in long:
+        differs = f"{'…' if start else ''}{g[start : len(g) - end]}{'…' if end else ''}"
+        kept = (most - 1) // 2
+        found[g] = differs if len(long) > 1 and len(differs) <= most else f"{g[:kept]}…{g[-(most - 1 - kept) :]}"
+    if len(set(found.values())) == len(found):
+        return found
+    return {g: f"{i + 1}: {found[g][3:]}" if g in long else g for i, g in enumerate(generators)}
+
+
+def _alike(names: Sequence[str]) -> int:
+    """How many letters all names begin with."""
+    return next((i for i, letters in enumerate(zip(*names)) if len(set(letters)) > 1), min(map(len, names), default=0))
+
+
 def generator_handles(
     generators: Sequence[str], *, line: bool = False, among: Sequence[str] | None = None
 ) -> list[Line2D]:
     """Legend entries of some generators in the colours and markers that they have among all of them."""
     all_of_them = among or generators
-    colours, markers = style.colours(all_of_them), style.markers(all_of_them)
+    colours, markers, names = style.colours(all_of_them), style.markers(all_of_them), short_names(all_of_them)
     return [
-        Line2D([], [], color=colours[g], marker=markers[g], linestyle="-" if line else "none", label=g)
+        Line2D([], [], color=colours[g], marker=markers[g], linestyle="-" if line else "none", label=names[g])
         for g in generators
     ]
 

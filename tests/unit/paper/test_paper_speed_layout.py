@@ -12,6 +12,7 @@ from matplotlib.text import Text
 
 from kbverified.keys import ProblemKey
 from kbverified.paper import build, style, table
+from kbverified.paper.axes import short_names
 from kbverified.paper.topics import deflation_figures, memory_figures, roofline_figures, speedups
 
 TOPICS = ("verified", "memory", "arms", "deflation", "speedups", "roofline")
@@ -92,9 +93,13 @@ def many(names):
     return inputs(rows, problems)
 
 
-@pytest.fixture(scope="module", params=[7, 1], ids=["seven generators", "one generator"])
+@pytest.fixture(
+    scope="module",
+    params=[NAMES, NAMES[:1], [f"provider-{name}-with-high-reasoning-effort" for name in NAMES]],
+    ids=["seven generators", "one generator", "long names"],
+)
 def made(request):
-    return many(NAMES[: request.param])
+    return many(request.param)
 
 
 @pytest.mark.parametrize("columns", [1, 2])
@@ -128,3 +133,15 @@ def _hidden_tick(text):
             if text in (tick.label1, tick.label2):
                 return not min(limits) <= text.get_position()[place] <= max(limits) or not tick.get_visible()
     return False
+
+
+def test_shortened_names_stay_different():
+    assert short_names(["gpt-5.5", "a" * 40]) == {"gpt-5.5": "gpt-5.5", "a" * 40: "a" * 8 + "…" + "a" * 9}
+    alike = [f"with-the-same-start-{name}-and-end" for name in ("one", "two")]
+    # Sixteen letters between two dots.
+    assert list(short_names(alike).values()) == ["…e-same-start-one…", "…e-same-start-two…"]
+    middles = [f"{k}{'a' * 20}{i}{'b' * 20}{k}" for i in range(12) for k in "xy"]
+    found = short_names([*middles, "plain"])
+    assert len(set(found.values())) == 25
+    assert found["plain"] == "plain"
+    assert max(map(len, found.values())) <= 20

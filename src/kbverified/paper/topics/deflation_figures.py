@@ -21,6 +21,7 @@ from kbverified.paper.axes import (
     legend_rows,
     outer_labels,
     panels,
+    short_names,
     spread,
 )
 from kbverified.paper.inputs import PaperInputs
@@ -75,7 +76,7 @@ def _draw(
 ) -> None:
     factor_axis(panel, "x", limits)
     panel.set_ylim(len(names) - 0.5, -0.5)
-    panel.set_yticks(range(len(names)), list(names))
+    panel.set_yticks(range(len(names)), list(short_names(names).values()))
     panel.grid(False, axis="y")
     for edge in range(1, len(names)):
         panel.axhline(edge - 0.5, color="#EEEEEE", linewidth=0.6, zorder=0)

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from kbverified import protocol
 from kbverified.leaderboard.model import Estimate
 from kbverified.paper import style
+from kbverified.paper.axes import short_names
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.topics.failures_counts import Failures
 
@@ -26,7 +27,8 @@ def by_distribution(found: Sequence[Failures], inputs: PaperInputs) -> Figure:
     rows = list(dict.fromkeys((one.suite, one.generator) for one in whole))
     made, (left, right) = style.figure(columns=2, height_in=1.1 + 0.5 * max(len(rows), 1), ncols=2, sharey=True)
     several = len({suite for suite, _ in rows}) > 1
-    labels = [f"{generator}\n({suite})" if several else generator for suite, generator in rows]
+    short = short_names([generator for _, generator in dict.fromkeys(rows)])
+    labels = [f"{short[generator]}\n({suite})" if several else short[generator] for suite, generator in rows]
     for axes, title, field in ((left, "problems", "problems"), (right, "samples", "samples")):
         for i, name in enumerate(protocol.DISTRIBUTIONS):
             shares = {(one.suite, one.generator): getattr(one, field) for one in whole if one.distribution == name}

@@ -21,6 +21,7 @@ from kbverified.paper.axes import (
     legend_rows,
     outer_labels,
     panels,
+    short_names,
     spread,
 )
 from kbverified.paper.inputs import PaperInputs
@@ -95,7 +96,7 @@ def kernels(inputs: PaperInputs, field: str, columns: int = 2) -> Figure:
     on_page = panels(axes, len(names))
     for panel, name in zip(on_page, names):
         found = by_generator.get(name, [])
-        panel.set_title(_title(name, found), fontsize=7.5)
+        panel.set_title(_title(short_names(names)[name], found), fontsize=7.5)
         if not found:
             empty(panel, "no winner whose memory was measured")
             continue
