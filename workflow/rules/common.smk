@@ -172,9 +172,9 @@ def runtime_min(stage):
 
 def require_device():
     """Before the first job: is there a GPU where one is asked for? On a cluster that is for each job to find out."""
-    if not any(job.resources.get("gpu") for job in workflow.dag.needrun_jobs()):
-        return  # tables and the paper are made of records from elsewhere, too
     if workflow.local_exec:
+        if not any(job.resources.get("gpu") for job in workflow.dag.needrun_jobs()):
+            return  # tables and the paper are made of records from elsewhere, too
         try:
             resolve_device(SETTINGS.device)
         except ConfigError as error:
