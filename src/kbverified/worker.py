@@ -59,6 +59,8 @@ class Bootstrap:
         self.set_bytes = (0, 0)
         """Bytes of one set of inputs and of outputs, of which the buffers may hold several."""
         self.layout: dict[str, Any] = {}
+        self.guard: dict[str, Any] | None = None
+        """What lies around the tensors in the buffers: layout.Guard's fields."""
 
     def serve(self) -> None:
         """Answer until the judge says exit or goes away."""
@@ -197,6 +199,10 @@ class Bootstrap:
         digests = _state_digests(model)
         dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
         self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
+        if message["guard"]["closed"] and isinstance(self.model, torch.nn.Module):
+            around = (message["guard"]["gap_bytes"], message["guard"]["align_bytes"], message["guard"]["rubbish"])
+            # As moving a model to a device does it, which every candidate has to bear.
+            self._guard("init_error", lambda: self.model._apply(lambda t: self.device.guarded_copy(t, *around)))
         self.device.synchronize()
         return {"weights": digests}
 
@@ -265,12 +271,22 @@ class Bootstrap:
         for buffer in (self.inputs_buffer, self.outputs_buffer):
             if buffer is not None:
                 buffer.close()
-        inputs_fd, outputs_fd = fds
         self.set_bytes = (message["input_bytes"], message["output_bytes"])
-        self.inputs_buffer = self.device.attach(inputs_fd, message["copies"] * message["input_bytes"])
-        self.outputs_buffer = self.device.attach(outputs_fd, message["copies"] * message["output_bytes"])
-        self.layout = message["layout"]
+        self.layout, self.guard = message["layout"], message["guard"]
+        self.inputs_buffer, self.outputs_buffer = (
+            self.device.attach(fd, message["copies"] * nbytes, self._closed(message["copies"], nbytes, specs))
+            for fd, nbytes, specs in zip(fds, self.set_bytes, ("input_specs", "output_specs"), strict=True)
+        )
         return {"ok": True}
+
+    def _closed(self, copies: int, set_bytes: int, specs: str) -> list[tuple[int, int]] | None:
+        """What of a buffer nobody may touch; None where it is not guarded."""
+        from kbverified import layout
+
+        if not self.guard or not self.guard["closed"]:
+            return None
+        found = layout.gaps(self.layout[specs], self.guard["page_bytes"], self.guard["gap_bytes"])
+        return [(index * set_bytes + start, size) for index in range(copies) for start, size in found]
 
     def _arguments(self, index: int = 0) -> list[Any]:
         """The arguments of set ``index`` of the inputs."""
@@ -287,8 +303,8 @@ class Bootstrap:
         import torch
 
         arguments = self._arguments()
-        if message.get("rubbish"):
-            self.device.fill_free_memory([*self.set_bytes] * 2)
+        if self.guard:
+            self.device.fill_free_memory([*self.set_bytes] * 2, self.guard["rubbish"])
         torch.manual_seed(message["forward_seed"])
         result = self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
         self._deliver(result)
