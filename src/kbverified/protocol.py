@@ -112,8 +112,8 @@ HARDENED_ALIGN_BYTES = {"cpu": 64, "cuda": 512}
 # Touching it ends the worker: on a CPU before and behind each input, on a GPU behind the last one only. Off there: it
 # has never run on one.
 HARDENED_CLOSED = {"cpu": True, "cuda": False}
-# Identity parameters lie so far around the identity (hardened/weights.py).
-HARDENED_IDENTITY_SPREAD = 0.25
+# Identity parameters lie so far from the identity, at least and at most (hardened/weights.py).
+HARDENED_IDENTITY_SPREAD = (0.1, 0.25)
 # A candidate that is further off than this under the four distributions needs no hardened trial to fail.
 HARDENED_WORTHWHILE_TOLERANCE = 0.1
 # As ORACLE_FLOPS_MAX, of each of the seven hardened trials: beyond, the reference itself is the oracle.

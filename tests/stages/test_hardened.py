@@ -35,7 +35,7 @@ HONEST = NORM.split("def get_inputs")[0].replace("class Model(", "class ModelNew
 ONCE = HONEST.replace("import torch\n", "import torch\nmade = []\n", 1).replace(
     "super().__init__()", "super().__init__()\n        made.append(1)\n        assert len(made) == 1"
 )
-BY_HAND = HONEST.replace("nn.LayerNorm(64)", "nn.LayerNorm(64)\n        self.norm.weight.data.fill_(1.0)")
+BY_HAND = HONEST.replace("nn.LayerNorm(64)", "nn.LayerNorm(64)\n        self.norm.weight.data.copy_(torch.ones(64))")
 DIES = HONEST.replace(
     "return self", "import os\n        if x.abs().amax() > 20:\n            os._exit(0)\n        return self"
 )
