@@ -131,7 +131,6 @@ class Bootstrap:
     def do_start(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Open the device, load the source, construct the model from the weight seed, place it."""
         from kbverified import precision
-        from kbverified.distributions import DTYPES
 
         if message.get("dry_run"):
             self._settle_in(message)
@@ -144,9 +143,7 @@ class Bootstrap:
         self.constructed = None
         digests = _state_digests(model) if message.get("digests") else []
         self.dtype = message["dtype"]
-        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
-        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
-        self.device.synchronize()
+        self._place_model(model, message.get("guard"))
         if message.get("compile"):
             self._compile(message["compile"])
         return {"flags": before, "weights": digests, "builds": self.builds}
@@ -165,7 +162,28 @@ class Bootstrap:
 
     def _construct(self, message: dict[str, Any]) -> Any:
         factory, init_inputs = self._factory(message)
-        return self._guard("init_error", lambda: factory(*init_inputs))
+        return self._made(factory, init_inputs, message)
+
+    def _made(self, factory: Any, init_inputs: Any, message: dict[str, Any]) -> Any:
+        """A model; ``perturb``: with identity parameters that are not quite the identity."""
+        from kbverified.hardened.weights import perturbed_identity
+
+        with perturbed_identity(message["weight_seed"]) if message.get("perturb") else contextlib.nullcontext():
+            return self._guard("init_error", lambda: factory(*init_inputs))
+
+    def _place_model(self, model: Any, guard: dict[str, Any] | None) -> None:
+        """Take a model to the device; where there is a guard, each of its weights lies between closed memory."""
+        import torch
+
+        from kbverified.distributions import DTYPES
+
+        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
+        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
+        if guard and guard["closed"] and isinstance(self.model, torch.nn.Module):
+            around = (guard["gap_bytes"], guard["align_bytes"], guard["rubbish"])
+            # As moving a model to a device does it, which every candidate has to bear.
+            self._guard("init_error", lambda: self.model._apply(lambda t: self.device.guarded_copy(t, *around)))
+        self.device.synchronize()
 
     def _factory(self, message: dict[str, Any]) -> tuple[Any, Any]:
         """The class that a source defines, and its constructor's arguments; the weights' seed is set."""
@@ -185,8 +203,6 @@ class Bootstrap:
         import torch
 
         from kbverified import codec
-        from kbverified.distributions import DTYPES
-        from kbverified.hardened.weights import perturbed_identity
 
         assert self.class_and_arguments is not None
         factory, encoded = self.class_and_arguments
@@ -194,16 +210,9 @@ class Bootstrap:
         self.device.release_cached()
         init_inputs = codec.decode(encoded, [])
         torch.manual_seed(message["weight_seed"])
-        with perturbed_identity(message["weight_seed"]) if message["perturb"] else contextlib.nullcontext():
-            model = self._guard("init_error", lambda: factory(*init_inputs))
+        model = self._made(factory, init_inputs, message)
         digests = _state_digests(model)
-        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
-        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
-        if message["guard"]["closed"] and isinstance(self.model, torch.nn.Module):
-            around = (message["guard"]["gap_bytes"], message["guard"]["align_bytes"], message["guard"]["rubbish"])
-            # As moving a model to a device does it, which every candidate has to bear.
-            self._guard("init_error", lambda: self.model._apply(lambda t: self.device.guarded_copy(t, *around)))
-        self.device.synchronize()
+        self._place_model(model, message["guard"])
         return {"weights": digests}
 
     def _install_hooks(self, message: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import mmap
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 from kbverified import layout
 from kbverified.distributions import Inputs
@@ -92,19 +93,35 @@ def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial
     """The original inputs and a model from another seed, identity parameters around the identity where the candidate's
     correspond. Without, it still has to follow its constructor's seed, as it did for the four distributions."""
     seed, guard = secret_seed(), guard_of(job.settings.device, len(job.audit.hardened))
+    match = None
     for perturb in (True, False):
         try:
-            reply = party.ask({"do": "rebuild", "weight_seed": seed, "perturb": perturb, "guard": asdict(guard)})
+            party, claimed = _constructed_again(job, party, seed, perturb, guard)
         except CandidateFailure as failure:
-            if party.worker.poll() is None:  # it can be constructed once in a process, which is no fault of a kernel
-                why = f"it could not be constructed again: {str(failure)[-400:]}"
-                return HardenedTrial(distribution=FRESH_WEIGHTS, applicable=False, comparable=False, detail=why)
+            if perturb:  # it may be more than a constructor takes
+                continue
             blamed = job.blame(failure)
             return HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
-        digests = errors.reference.rebuild(seed, perturb)
-        match = layout.weights_match(reply.get("weights", []), digests)
-        if match or not perturb:
+        match = layout.weights_match(claimed, errors.reference.rebuild(seed, perturb))
+        if match:
             break
     draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
     trial = _trial(job, party, errors, Law(FRESH_WEIGHTS, draw, guard))
     return trial.model_copy(update={"parameters": {"perturbed": perturb}, "comparable": match})
+
+
+def _constructed_again(
+    job: Job, party: Party, seed: int, perturb: bool, guard: layout.Guard
+) -> tuple[Party, list[Any]]:
+    """The candidate's model from another seed, and what is claimed of its weights: in the same worker or, since to be
+    constructed once in a process is no fault of a kernel, in one of its own. Raises CandidateFailure."""
+    how = {"perturb": perturb, "guard": asdict(guard)}
+    if party.worker.poll() is None:
+        try:
+            return party, party.ask({"do": "rebuild", "weight_seed": seed, **how}).get("weights", [])
+        except CandidateFailure:
+            party.close()  # its memory is the next one's
+    another = job.start(job.candidate, "ModelNew", "candidate again")
+    another.deadline = party.deadline
+    job.post_model(another, seed, digests=True, more=how)
+    return another, job.await_model(another).get("weights", [])
