@@ -71,7 +71,8 @@ class CpuDevice(Device):
 
     def flush_cache(self) -> None:
         if self._flush is None:
-            self._flush = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8)
+            # By name: the default device is the candidate's to set, and one without memory flushes nothing.
+            self._flush = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8, device=self.torch_device)
         self._flush.add_(1)
 
     def cache_bytes(self) -> int | None:
