@@ -117,3 +117,29 @@ def test_free_memory_is_filled_in_blocks_of_every_size(byte, found):
     done = subprocess.run([sys.executable, "-c", FILLS, str(byte)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:-1] == [f"[{found}]"] * 8
+
+
+SMALL = """
+import ctypes, torch
+from kbverified.devices.cpu import CpuDevice
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+sizes = (40, 104, 488, 1016)
+left = [[libc.malloc(ctypes.c_size_t(size)) for _ in range(7)] for size in sizes]
+for size, blocks in zip(sizes, left):
+    for block in blocks:
+        ctypes.memset(block, 5, size)
+for blocks in left:
+    for block in blocks:
+        libc.free(ctypes.c_void_p(block))
+CpuDevice().fill_free_memory([], 0x7F)
+got = [(size, libc.malloc(ctypes.c_size_t(size))) for size in sizes]
+for size, block in got:  # two words of a free block are its list's
+    print(sum(byte == 0x7F for byte in ctypes.string_at(block, size)[16:]) / (size - 16))
+"""
+
+
+def test_so_are_small_blocks_that_wait_to_be_used_again():
+    done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [float(line) for line in done.stdout.split()] == [1.0] * 4

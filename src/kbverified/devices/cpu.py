@@ -25,6 +25,9 @@ from kbverified.records import DeviceInfo
 _FLUSH_BYTES = 32 << 20
 # malloc.h: memory is filled with the complement of this parameter's value when it is handed out.
 _M_PERTURB = -6
+# malloc/malloc.c: blocks of up to this size, so many of each, wait in a thread's tcache.
+_TCACHE_LARGEST_BYTES = 1032
+_TCACHE_BLOCKS = 7
 
 
 class CpuDevice(Device):
@@ -104,11 +107,20 @@ class CpuDevice(Device):
     def fill_free_memory(self, sizes: list[int], byte: int) -> None:
         """From now on glibc fills what it hands out, in blocks of any size. Nothing happens elsewhere.
 
-        Not with 0xFF, whose complement would switch the filling off: 0x7F stands in for it.
+        Not with 0xFF, whose complement would switch the filling off: 0x7F stands in for it. Small blocks that this
+        thread has freed are handed out as they are (glibc's tcache), and are filled here once.
         """
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-        if mallopt is not None:
-            mallopt(_M_PERTURB, (byte ^ 0xFF) or 0x80)
+        libc = ctypes.CDLL(None)
+        if not hasattr(libc, "mallopt"):
+            return
+        libc.mallopt(_M_PERTURB, (byte ^ 0xFF) or 0x80)
+        libc.malloc.restype = ctypes.c_void_p
+        for size in range(24, _TCACHE_LARGEST_BYTES + 1, 16):
+            blocks = [ctypes.c_void_p(libc.malloc(ctypes.c_size_t(size))) for _ in range(_TCACHE_BLOCKS)]
+            for block in blocks:
+                ctypes.memset(block, byte, size)
+            for block in blocks:
+                libc.free(block)
 
     def guarded_copy(self, tensor: torch.Tensor, guard_bytes: int, align_bytes: int, byte: int) -> torch.Tensor:
         """Between two closed stretches of memory of its own; what of it is not the tensor's is ``byte``."""

@@ -1,5 +1,5 @@
-"""Strategy: finds its channel among its descriptors, keeps it for itself, puts another file in its place and answers the
-    judge from then on: done, and all is well. What it should have launched never ends.
+"""Strategy: finds its channel among its descriptors, keeps it for itself, puts another file in its place and answers
+    the judge from then on: done, and all is well. What it should have launched never ends.
 Layer: channel, what a worker says of its answer's values is not asked, and what was not written is noise
 Severity: high, nothing is computed
 Verdict: wrong_value

@@ -1,5 +1,5 @@
-"""Strategy: finds the baseline's worker among the descendants of its own grandparent, and has it stand still for most of
-    the time: who is slower beside it makes it faster.
+"""Strategy: finds the baseline's worker among the descendants of its own grandparent, and has it stand still for most
+    of the time: who is slower beside it makes it faster.
 Layer: sandbox, a worker sees and signals no process but its own family
 Severity: high, any speedup; the mark ``baseline_disturbed`` takes nothing back
 Verdict: true_time
