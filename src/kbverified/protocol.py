@@ -155,15 +155,18 @@ TIMING_WARMUP_BUDGET_MS = 150.0
 # or this long: an idle H200 stands at 345 of 1980 MHz and is up after some 0.1 s of load (2026-11-29, docs/runs).
 TIMING_RAMP_CLOCK_SHARE = 0.9
 TIMING_RAMP_BUDGET_S = 3.0
-# What a launch costs beside itself: the flush and the messages. It only sizes the rounds.
-TIMING_LAUNCH_OVERHEAD_MS = {"cuda": 0.15, "cpu": 6.0}
+# What a launch costs beside itself: the flushes and the messages. It only sizes the rounds.
+TIMING_LAUNCH_OVERHEAD_MS = {"cuda": 0.25, "cpu": 6.0}
 # A turn may take this many times as long as the pilot's launches promised.
 TIMING_ROUND_ROOM = 10.0
-# 0: a launch is timed from an idle device, the host's way to its first kernel included. Else so many flushes of the
-# cache are queued before it without waiting for them, which hides that way. Off: what it changes between processes has
-# not been measured (``python -m benchmarks.start_event``). The bound is made in the same way on both sides, so that it
-# holds; but a worker that leaves out its flushes has as much time for work, and more flushes are more of it.
-TIMING_QUEUED_FLUSHES = 0
+# So many flushes of the cache are queued before a launch without waiting for them, and its clock starts behind them on
+# the device: that hides the host's way to its first kernel. 0: from an idle device, that way included, which is mere
+# noise where cores are busy (decision 14: 33 of 44 times of honest small candidates on a 16-core machine were none).
+# A worker that leaves out its flushes has as much time for work (some 0.1 ms here); the bound's walls contain it.
+TIMING_QUEUED_FLUSHES = {"cuda": 4, "cpu": 0}
+# Judge and worker look for each other's messages without sleeping for so long while a batch is made, where cores are
+# kept for them: to be woken takes longer than a short launch, and never equally long.
+TIMING_SPIN_S = 0.02
 # Work of other streams that goes on this much longer than the launch's own stream is counted; less is what waiting for
 # all streams takes by itself.
 TIMING_JOIN_GAP_MS = 0.02
@@ -325,6 +328,7 @@ _TIMING = (
     "TIMING_ROUND_ROOM",
     "TIMING_JOIN_GAP_MS",
     "TIMING_QUEUED_FLUSHES",
+    "TIMING_SPIN_S",
     "TIMING_SHORTEST_MS",
     "TIMING_CLOCKS_AGREE_RATIO",
     "TIMING_SIGNIFICANT_DIGITS",

@@ -281,6 +281,9 @@ class GateRecord(StageRecord):
     flags_before: FlagState | None = None
     flags_after: FlagState | None = None
     judge_peak_bytes: int | None = None
+    """Of the judge while it launched and compared: what stands beside a candidate's own memory."""
+    oracle_peak_bytes: int | None = None
+    """... and while it asked the float64 oracle, when no launch is under way."""
     numerics: NumericsEvidence | None = None
     """From the trial under the original law. None: it was not compared, the dtype is not fp32, or an older record."""
 
@@ -312,14 +315,20 @@ class JudgeBound(Record):
     baseline_launches_ms: tuple[float, ...] = ()
     """What of it were the launches themselves, by the baseline's own clock: the rest is overhead."""
     candidate_wall_ms: tuple[float, ...] = ()
+    baseline_overhead_ms: tuple[float, ...] = ()
+    """Of each of the baseline's batches the median over its launches of wall less launch."""
+    candidate_launch_wall_ms: tuple[float, ...] = ()
+    """Of each of the candidate's batches the median wall of a launch."""
+    noise_ms: float | None = None
+    """Quartile distance of the overheads in the baseline's first batch: by less a claim may be off."""
     claim_ms: float | None = None
     """Median of the candidate's recorded repetitions."""
     t_judge_ms: float | None = None
-    """Candidate's smallest wall less the baseline's smallest overhead, per launch."""
+    """Candidate's smallest median wall less the baseline's smallest median overhead."""
     drift: float | None = None
     """Baseline in its batches / baseline in its rounds, at least 1: how much slower an honest launch may be there."""
     undetected_gain_at_most: float | None = None
-    """Smallest candidate's wall per launch / claim: no honest launch of it took longer, whatever it claims."""
+    """Candidate's smallest median wall / claim: no honest launch of it took longer, whatever it claims."""
 
 
 class Round(Record):

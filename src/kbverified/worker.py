@@ -77,6 +77,7 @@ class Bootstrap:
         self.channel.send({"ready": os.getpid()})
         while True:
             message, fds = self.channel.receive(_PATIENCE_S)
+            self.channel.spin_s = 0.0
             if message.get("do") == "exit":
                 return
             self.channel.send(self.answer(message, fds))
@@ -371,16 +372,16 @@ class Bootstrap:
         from kbverified.protocol import TIMING_QUEUED_FLUSHES
 
         torch.manual_seed(forward_seed)
+        flushes = TIMING_QUEUED_FLUSHES[self.device.kind]
         time_cold_ms = self.device.time_cold_ms
-        return self._guard(
-            "runtime_error", lambda: time_cold_ms(lambda: self._launch(arguments), TIMING_QUEUED_FLUSHES)
-        )
+        return self._guard("runtime_error", lambda: time_cold_ms(lambda: self._launch(arguments), flushes))
 
     def do_batch(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """One launch on one set of inputs, as it is timed otherwise; its output is delivered before the answer.
 
         The judge has its own clock on this.
         """
+        self.channel.spin_s = message["spin_s"]
         index = message["index"]
         time_ms, result = self._timed_launch(self._arguments(index), message["forward_seed"])
         return {"times_ms": [time_ms], "strides": self._deliver(result, index, own_order=True)}

@@ -156,7 +156,8 @@ def test_a_copy_of_the_reference_is_as_fast_as_the_reference(records, same_items
 def test_the_records_are_of_the_evaluator_that_was_asked_for(records):
     """A command that no evaluator takes runs without one: a run that was to test it has to notice."""
     asked = os.environ.get("KBV_EVALUATOR") == "on"
-    found = {r["hidden-gate"]["provenance"]["evaluator"] for r in records.values() if isinstance(r, dict)}
+    gates = [r["hidden-gate"] for r in records.values() if isinstance(r, dict)]
+    found = {gate["provenance"]["evaluator"] for gate in gates if gate["status"] == "ok"}  # a skip has no judge
     assert found == {asked}
 
 

@@ -95,11 +95,16 @@ def test_the_claim_is_the_median_of_what_was_kept():
 # --- the bound ----------------------------------------------------------------------------------------------
 
 
+def batch(wall_ms, launches_ms, count):
+    """A batch of equal launches, from its sums."""
+    return Batch((wall_ms / count,) * count, (launches_ms / count,) * count)
+
+
 def bound(claim_ms, walls_ms, *, base_wall_ms=20.0, base_launches_ms=8.0, baseline_ms=1.0, count=8):
     found = Bound("cuda", baseline_ms, claim_ms)
     for wall in walls_ms:
-        found.base.append(Batch(base_wall_ms, base_launches_ms, count))
-        found.candidate.append(Batch(wall, 1e-3, count))
+        found.base.append(batch(base_wall_ms, base_launches_ms, count))
+        found.candidate.append(batch(wall, 1e-3, count))
     return found
 
 
@@ -119,6 +124,29 @@ def test_a_claim_may_be_a_tenth_below(claim_ms, outcome):
     assert found.outcome() == outcome
 
 
+def test_a_spell_that_meets_less_than_half_of_a_batch_counts_for_nothing():
+    found = bound(2.0, [28.0])
+    found.candidate[0] = Batch((3.5, 3.5, 9.0, 3.5, 8.0, 3.5, 7.0, 3.5), (1e-3,) * 8)
+    found.base[0] = Batch((2.5, 6.0, 2.5, 2.5, 7.0, 2.5, 2.5, 2.5), (1.0,) * 8)
+    assert found.t_judge_ms() == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("spread_ms", "outcome"), [(0.1, "disputed"), (0.3, "agreed")])
+def test_a_claim_is_not_disputed_by_less_than_the_clock_can_tell(spread_ms, outcome):
+    # Overheads of 1.5 ms, half of them spread_ms more: the lower quartile is 1.5, the upper 1.5 + spread_ms.
+    found = bound(1.75, [28.0 + 8 * spread_ms / 2])
+    found.base[0] = Batch((2.5, 2.5 + spread_ms) * 4, (1.0,) * 8)
+    assert found.noise_ms() == pytest.approx(spread_ms)
+    assert found.t_judge_ms() == pytest.approx(2.0)
+    assert found.outcome() == outcome  # 0.25 ms apart
+
+
+def test_a_candidate_cannot_make_the_clock_look_worse_than_it_was_before_it_ran():
+    found = bound(1.75, [28.0])
+    found.base.append(Batch((2.5, 4.5) * 4, (1.0,) * 8))
+    assert (found.noise_ms(), found.outcome()) == (0.0, "disputed")
+
+
 def test_the_smallest_wall_counts_and_a_dispute_takes_five():
     unlucky = bound(2.0, [40.0])
     assert (unlucky.outcome(), unlucky.settled()) == ("disputed", False)
@@ -135,18 +163,18 @@ def test_a_dispute_does_not_keep_the_device_for_ever():
 def test_what_disturbs_a_baselines_batch_does_not_let_a_claim_pass():
     # Without the second batch the overhead looks like 3.5 ms and nothing is left of the candidate's launch.
     found = bound(0.01, [28.0])
-    found.base[0] = Batch(36.0, 8.0, 8)
+    found.base[0] = batch(36.0, 8.0, 8)
     assert (found.t_judge_ms(), found.outcome(), found.settled()) == (0.0, "not_enforced", False)
-    found.base.append(Batch(20.0, 8.0, 8))
-    found.candidate.append(Batch(29.0, 1e-3, 8))
+    found.base.append(batch(20.0, 8.0, 8))
+    found.candidate.append(batch(29.0, 1e-3, 8))
     assert (found.t_judge_ms(), found.outcome()) == (pytest.approx(2.0), "disputed")
 
 
 def test_later_batches_of_the_baseline_can_only_tighten_what_the_first_allows():
     found = bound(0.01, [28.0])
     for wall in (200.0, 36.0):
-        found.base.append(Batch(wall, 30.0, 4))
-        found.candidate.append(Batch(28.0, 1e-3, 8))
+        found.base.append(batch(wall, 30.0, 4))
+        found.candidate.append(batch(28.0, 1e-3, 8))
     assert (found.overhead_ms(), found.drift()) == (1.5, 1.0)
     assert found.outcome() == "disputed"
     assert found.record().baseline_k == (8, 4, 4)

@@ -111,6 +111,10 @@ class Device(ABC):
     def reset_peak(self) -> None: ...
 
     @abstractmethod
+    def resume_peak(self, peak_bytes: int | None) -> None:
+        """Count on as if the peak were this one: what happened since ``peak_bytes`` said so was another's matter."""
+
+    @abstractmethod
     def peak_bytes(self) -> int | None:
         """Peak of this process since reset_peak: torch's allocator and shared buffers; None where nothing counts it."""
 

@@ -95,6 +95,9 @@ class CpuDevice(Device):
     def reset_peak(self) -> None:
         pass
 
+    def resume_peak(self, peak_bytes: int | None) -> None:
+        pass
+
     def peak_bytes(self) -> int | None:
         return None
 

@@ -209,6 +209,10 @@ class CudaDevice(Device):
         torch.cuda.reset_peak_memory_stats()
         self._peak_bytes = 0
 
+    def resume_peak(self, peak_bytes: int | None) -> None:
+        self.reset_peak()
+        self._peak_bytes = peak_bytes or 0
+
     def peak_bytes(self) -> int | None:
         """Of this process: torch's allocator and the shared buffers that it made."""
         return max(self._peak_bytes, torch.cuda.max_memory_allocated() + self._shared_bytes)

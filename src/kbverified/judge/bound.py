@@ -1,10 +1,14 @@
 """The judge's bound: a batch of distinct inputs, launched under the judge's own clock, every output verified.
 
-A worker times itself, so its times are claims. Here nothing of it is believed: the clock starts before the first
-input is visible to the worker and stops when all outputs are in private memory, and every one of them is right. The
-same batch by the trusted baseline's worker says how much of such a wall is not launches:
+A worker times itself, so its times are claims. Here nothing of it is believed: the clock of each launch starts before
+its input is visible to the worker and stops when its output is in private memory, and every one of them is right. The
+same batch by the trusted baseline's worker says how much of such a wall is not the launch:
 
-    t_judge = (wall of the candidate - (wall of the baseline - its launches by its own events)) / K
+    t_judge = median wall of the candidate - median of (wall of the baseline - its launch by its own events)
+
+over the K launches of a batch: no launch can be made in another's time, so that any of them is a bound, and the middle
+one is the one that least else disturbs. How far the baseline's K differ is what this clock can tell, ``noise_ms``; a
+claim that is no further off is not disputed.
 
 The baseline's first batch is made before any code of the candidate's runs: nobody can make that one slow.
 
@@ -41,19 +45,33 @@ from kbverified.protocol import (
     TIMING_BOUND_DRIFT_MAX,
     TIMING_BOUND_ENFORCED_ABOVE_MS,
     TIMING_LAUNCH_OVERHEAD_MS,
+    TIMING_SPIN_S,
 )
 from kbverified.records import JudgeBound
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of one side, in milliseconds."""
+    """One batch of one side: of each launch the judge's wall and the worker's own time, in milliseconds."""
 
-    wall_ms: float
-    launches_ms: float
+    walls_ms: tuple[float, ...]
+    launches_ms: tuple[float, ...]
     """By the worker's clock: only the baseline's is believed."""
-    count: int
     comparisons: tuple[Any, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.walls_ms)
+
+    def wall_ms(self) -> float:
+        return statistics.median(self.walls_ms)
+
+    def launch_ms(self) -> float:
+        return statistics.median(self.launches_ms)
+
+    def overheads_ms(self) -> list[float]:
+        """What each launch costs beside itself."""
+        return [wall - launch for wall, launch in zip(self.walls_ms, self.launches_ms, strict=True)]
 
 
 @dataclass
@@ -76,30 +94,42 @@ class Bound:
         return max(self.wall_ms() - self.overhead_ms(), 0.0)
 
     def overhead_ms(self) -> float:
-        """What a launch costs beside itself, by the baseline's batches: the smallest of them."""
-        return min((batch.wall_ms - batch.launches_ms) / batch.count for batch in self.base)
+        """What a launch costs beside itself, by the baseline's batches: the smallest of their medians."""
+        return min(statistics.median(batch.overheads_ms()) for batch in self.base)
 
     def wall_ms(self) -> float:
-        """Smallest wall of the candidate, per launch."""
-        return min(batch.wall_ms / batch.count for batch in self.candidate)
+        """A launch of the candidate: the smallest of its batches' medians."""
+        return min(batch.wall_ms() for batch in self.candidate)
+
+    def noise_ms(self) -> float:
+        """Quartile distance of the overheads in the baseline's first batch, for which no candidate's code had run.
+
+        It is what a launch's wall can tell on this machine now. 0 where that batch is of fewer than four launches.
+        """
+        overheads_ms = self.base[0].overheads_ms()
+        if len(overheads_ms) < 4:
+            return 0.0
+        low, _, high = statistics.quantiles(overheads_ms, n=4)
+        return high - low
 
     def drift(self) -> float:
         """How much slower the trusted baseline's launches are in a batch than in its rounds: 1 to the allowed most."""
-        slower = min(batch.launches_ms / batch.count for batch in self.base) / self.baseline_ms
+        slower = min(batch.launch_ms() for batch in self.base) / self.baseline_ms
         return min(max(slower, 1.0), TIMING_BOUND_DRIFT_MAX[self.kind])
 
     def outcome(self) -> str:
         t_ms = self.t_judge_ms()
         if t_ms <= TIMING_BOUND_ENFORCED_ABOVE_MS[self.kind]:
             return "not_enforced"
-        agreed = self.claim_ms * self.drift() >= TIMING_BOUND_AGREE_RATIO[self.kind] * t_ms
+        allowed_ms = self.claim_ms * self.drift()
+        agreed = allowed_ms >= TIMING_BOUND_AGREE_RATIO[self.kind] * t_ms or t_ms - allowed_ms <= self.noise_ms()
         return "agreed" if agreed else "disputed"
 
     def settled(self) -> bool:
         """Whether another batch would change nothing, or there have been enough: a claim of microseconds makes large
         batches of what takes seconds.
         """
-        spent_ms = sum(batch.wall_ms for batch in (*self.base, *self.candidate))
+        spent_ms = sum(sum(batch.walls_ms) for batch in (*self.base, *self.candidate))
         if spent_ms > 2 * TIMING_BATCHES_MAX * TIMING_BATCH_BUDGET_MS:
             return True
         enough = {"agreed": 1, "not_enforced": TIMING_BATCHES_MIN, "disputed": TIMING_BATCHES_MAX}
@@ -111,9 +141,12 @@ class Bound:
             k=self.candidate[0].count,
             batches=len(self.candidate),
             baseline_k=tuple(batch.count for batch in self.base),
-            baseline_wall_ms=tuple(significant(batch.wall_ms) for batch in self.base),
-            baseline_launches_ms=tuple(significant(batch.launches_ms) for batch in self.base),
-            candidate_wall_ms=tuple(significant(batch.wall_ms) for batch in self.candidate),
+            baseline_wall_ms=tuple(significant(sum(batch.walls_ms)) for batch in self.base),
+            baseline_launches_ms=tuple(significant(sum(batch.launches_ms)) for batch in self.base),
+            candidate_wall_ms=tuple(significant(sum(batch.walls_ms)) for batch in self.candidate),
+            baseline_overhead_ms=tuple(significant(statistics.median(batch.overheads_ms())) for batch in self.base),
+            candidate_launch_wall_ms=tuple(significant(batch.wall_ms()) for batch in self.candidate),
+            noise_ms=significant(self.noise_ms()),
             claim_ms=significant(self.claim_ms),
             t_judge_ms=significant(self.t_judge_ms()),
             drift=significant(self.drift()),
@@ -220,24 +253,25 @@ def run_batch(side: Side, drawn: list[Any], reference: Reference | None = None) 
     side.exchange.poison_outputs()
     side.heat()
     side.job.device.synchronize()
-    claims, strides = [], []
-    start = time.monotonic()
-    for index, (inputs, room) in enumerate(zip(drawn, answers, strict=True)):
-        side.exchange.write(index, inputs)
-        message = {"do": "batch", "index": index, "forward_seed": FORWARD_SEED}
-        reply = side.party.ask(message, timeout_s=side.limit_s(1))
-        claims.append(reply.get("times_ms"))
-        strides.append(reply.get("strides"))
-        side.exchange.take_into(room, index)
-    wall_ms = 1e3 * (time.monotonic() - start)
-    launches_ms = sum(checked_times(claim, 1, wall_ms)[0] for claim in claims)
+    walls_ms, launches_ms, strides = [], [], []
+    spin_s = TIMING_SPIN_S if side.job.cores else 0.0
+    with side.party.looking_out(spin_s):
+        for index, (inputs, room) in enumerate(zip(drawn, answers, strict=True)):
+            start = time.monotonic()
+            side.exchange.write(index, inputs)
+            message = {"do": "batch", "index": index, "forward_seed": FORWARD_SEED, "spin_s": spin_s}
+            reply = side.party.ask(message, timeout_s=side.limit_s(1))
+            side.exchange.take_into(room, index)
+            walls_ms.append(1e3 * (time.monotonic() - start))
+            launches_ms += checked_times(reply.get("times_ms"), 1, walls_ms[-1])
+            strides.append(reply.get("strides"))
     if reference is None:
-        return Batch(wall_ms, launches_ms, len(drawn))
+        return Batch(tuple(walls_ms), tuple(launches_ms))
     comparisons = [
         compare_all(as_delivered(answer, claim), layout.leaves(reference.forward(inputs)))
         for answer, claim, inputs in zip(answers, strides, drawn, strict=True)
     ]
-    return Batch(wall_ms, launches_ms, len(drawn), tuple(comparisons))
+    return Batch(tuple(walls_ms), tuple(launches_ms), tuple(comparisons))
 
 
 def as_delivered(answers: list[torch.Tensor], strides: Any) -> list[torch.Tensor]:

@@ -60,6 +60,7 @@ def run(job: Job) -> dict[str, Any]:
             "hardened": tuple(more),
             "hardened_why_not": why_not,
             "judge_peak_bytes": device.peak_bytes(),
+            "oracle_peak_bytes": errors.oracle_peak_bytes,
             "output_tail": party.worker.output_tail(),
         }
 

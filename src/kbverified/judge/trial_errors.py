@@ -27,20 +27,32 @@ class TrialErrors:
         self.numerics: NumericsEvidence | None = None
         self.flops_max: Mapping[str, float] = ORACLE_FLOPS_MAX
         """No float64 forward beyond so many FLOPs, by kind of device."""
+        self.oracle_peak_bytes: int | None = None
+        """Peak of the judge while it asked the oracle. What it may take then is the oracle's own rule, for nothing of
+        the candidate's runs; None where nothing counts it, or before the first."""
 
     def of_trial(self, law: str, inputs: Inputs, expected: Tensors, answers: Tensors) -> OracleErrors:
         """Call it for trials whose answers are comparable. Raises nothing: what could not be had is None, with why."""
         device = self.reference.device
         assert device is not None
+        before = device.peak_bytes()
+        device.reset_peak()
         try:
-            found = oracle.consult(self.reference, self.audit, inputs, expected, self.flops_max)
-            errors = errors_of(found, expected, answers)
-            if law == STANDARD_DISTRIBUTION and self.numerics is None and self.reference.dtype == "fp32":
-                self.numerics = self._numerics(found, inputs, expected, answers)
-            return errors
+            return self._of_trial(law, inputs, expected, answers)
         except Exception as error:  # the judge's own lack of memory is no verdict and must not lose the record
             device.release_cached()
             return OracleErrors(kind="none", why_not_fp64=f"{type(error).__name__}: {error}"[:300])
+        finally:
+            peaks = [peak for peak in (self.oracle_peak_bytes, device.peak_bytes()) if peak is not None]
+            self.oracle_peak_bytes = max(peaks, default=None)
+            device.resume_peak(before)
+
+    def _of_trial(self, law: str, inputs: Inputs, expected: Tensors, answers: Tensors) -> OracleErrors:
+        found = oracle.consult(self.reference, self.audit, inputs, expected, self.flops_max)
+        errors = errors_of(found, expected, answers)
+        if law == STANDARD_DISTRIBUTION and self.numerics is None and self.reference.dtype == "fp32":
+            self.numerics = self._numerics(found, inputs, expected, answers)
+        return errors
 
     def _numerics(self, found: Oracle, inputs: Inputs, expected: Tensors, answers: Tensors) -> NumericsEvidence:
         if found.kind == "reference":
