@@ -8,6 +8,7 @@ One file target per candidate and stage, in the order of the includes below:
     snakemake --cores all                                    what config/config.yaml selects
     snakemake --cores all --configfile config/kernelbench.yaml
     snakemake --cores all results/kernels/GENERATOR.parquet  one generator
+    snakemake --cores all paper                              tables, figures and findings, in results/paper/
     snakemake -n                                             what would run, and why
 
 Stages have a rising ``priority``: what holds a GPU starts before what makes more of it ready, and a candidate that was
@@ -44,12 +45,14 @@ include: "workflow/rules/time.smk"
 include: "workflow/rules/ceilings.smk"
 include: "workflow/rules/memory.smk"
 include: "workflow/rules/aggregate.smk"
+include: "workflow/rules/paper.smk"
 
 
 localrules:
     all,
     aggregate,
     leaderboard,
+    paper,
 
 
 # Every record is requested, not only the leaderboard: Snakemake does not remake a deleted intermediate that nobody
@@ -61,6 +64,11 @@ rule all:
         problems=lambda wildcards: audits(),
         ceilings=CEILINGS,
         records=lambda wildcards: [record for generator in selected().candidates for record in records(generator)],
+
+
+rule paper:
+    input:
+        files=PAPER_FILES,
 
 
 onstart:

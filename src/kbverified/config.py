@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
@@ -106,6 +106,28 @@ class Compile(Section):
     """CUDA architecture to build for, as ``9.0``. None: that of the GPU in this machine."""
 
 
+class Paper(Section):
+    """What ``snakemake paper`` is told beyond what the run itself says. No record depends on it."""
+
+    taus: tuple[Annotated[float, Field(gt=0)], ...] = Field(default=(1e-2, 1e-3, 1e-4), min_length=1)
+    """Tolerances of the sensitivity tables and figures, from critical tolerances that are already measured."""
+    published: str | None = None
+    """JSON file of published numbers that stand beside the measured ones, in the shape of config/published.json."""
+    published_suite: str = "kernelbench"
+    """The suite that the published numbers are about."""
+    names: dict[str, str] = Field(default_factory=dict)
+    """What a generator is called in the published numbers, where that is not its own name."""
+    references: tuple[str, ...] = ()
+    """Generators that consist of renamed references (python -m benchmarks.references): the A/A study."""
+
+    @field_validator("taus")
+    @classmethod
+    def _taus_are_named_once(cls, taus: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(taus)) < len(taus):
+            raise ValueError("each tolerance is named once")
+        return taus
+
+
 class Settings(Section):
     """The whole configuration."""
 
@@ -131,6 +153,7 @@ class Settings(Section):
     baselines: tuple[Baseline, ...] = ()
     """Optional baselines: each adds a timing stage and an arm of its name."""
     headline_arm: Arm = "matched"
+    paper: Paper = Paper()
 
     @field_validator("baselines")
     @classmethod

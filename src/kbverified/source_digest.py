@@ -32,6 +32,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "memory": ("stages", "judge.memory", "judge.stage", "worker", "compilation.directory"),
     "aggregate": ("aggregation",),
     "leaderboard": ("aggregation", "leaderboard"),
+    "paper": ("aggregation", "leaderboard", "paper.build"),
 }
 # Hands over to one of many: it counts itself, but not what it imports.
 NOT_FOLLOWED = ("stages",)
@@ -40,28 +41,29 @@ NOT_FOLLOWED = ("stages",)
 # in protocol.digest(stage), the shape of records by SCHEMA_VERSION and by the modules that fill them, paths by being
 # the rules' inputs and outputs. The stages that only interpret records depend on all of it.
 LEFT_OUT = ("keys", "protocol", "records")
-INTERPRETING = ("aggregate", "leaderboard")
+INTERPRETING = ("aggregate", "leaderboard", "paper")
 
 
 @cache
-def digest(stage: str) -> str:
+def digest(stage: str, *more: str) -> str:
     """Sha256 (hex) over the modules that shape what a stage writes; stages are the keys of ROOTS.
 
-    Raises ValueError for an unknown stage, FileNotFoundError where a module named in ROOTS is gone.
+    ``more``: further modules to begin with, which are loaded by name. Raises ValueError for an unknown stage,
+    FileNotFoundError where a module named in ROOTS is gone.
     """
     total = hashlib.sha256()
-    for path in files(stage):
+    for path in files(stage, *more):
         total.update(str(path.relative_to(PACKAGE_ROOT)).encode() + b"\0" + _file_digest(path) + b"\0")
     return total.hexdigest()
 
 
-def files(stage: str) -> list[Path]:
+def files(stage: str, *more: str) -> list[Path]:
     """The files that enter a stage's digest, sorted. Raises as ``digest`` does."""
     if stage not in ROOTS:
         raise ValueError(f"stage {stage!r} is none of {', '.join(ROOTS)}")
     found: set[Path] = set()
     left_out = () if stage in INTERPRETING else LEFT_OUT
-    waiting = [_module_path(name) for name in ROOTS[stage]]
+    waiting = [_module_path(name) for name in (*ROOTS[stage], *more)]
     while waiting:
         path = waiting.pop()
         if path in found or (path.parent == PACKAGE_ROOT and path.stem in left_out):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
 from statistics import NormalDist
 
@@ -126,6 +127,32 @@ def share_interval(hits: Sequence[bool], counts: Floats, confidence: float = pro
     if hit in (0, n) or n < minimum_units(confidence):
         return exact_share_interval(hit, n, confidence)
     return percentile_interval(share_draws(hits, counts), n, confidence)
+
+
+def clustered_share_interval(
+    units: Iterable[tuple[str, bool]],
+    confidence: float = protocol.CONFIDENCE,
+    resamples: int = protocol.BOOTSTRAP_RESAMPLES,
+) -> Interval | None:
+    """Interval of the share of units that hit, by bootstrap over their clusters; None for fewer than minimum_units.
+
+    ``units``: (cluster, hit), for example a problem's name for each of its samples: those of one problem are not
+    independent. Where all or none hit, every resample looks alike and says nothing: the exact interval then, with each
+    cluster as one trial.
+    """
+    size: Counter[str] = Counter()
+    good: Counter[str] = Counter()
+    for cluster, hit in units:
+        size[cluster] += 1
+        good[cluster] += hit
+    clusters = sorted(size)
+    if len(clusters) < minimum_units(confidence):
+        return None
+    hits, sizes = (np.array([counter[c] for c in clusters], dtype=np.float64) for counter in (good, size))
+    if hits.sum() in (0.0, sizes.sum()):
+        return exact_share_interval(len(clusters) if hits.any() else 0, len(clusters), confidence)
+    counts = resample_counts(len(clusters), seed_from("clusters", clusters), resamples)
+    return percentile_interval((counts @ hits) / (counts @ sizes), len(clusters), confidence)
 
 
 def exact_share_interval(hit: int, n: int, confidence: float = protocol.CONFIDENCE) -> Interval:

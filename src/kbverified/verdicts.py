@@ -8,7 +8,7 @@ tolerance is compared with tau.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -136,7 +136,7 @@ def _judge_hardened(hidden: Judgement, gate: GateRecord, problem: ProblemRecord 
     if hidden.verdict != "pass":
         return hidden
     found = judge_hardened(gate, problem)
-    return Judgement(_named(found.verdict, gate), found.detail, found.failed, found.why_null)
+    return Judgement(_named(found.verdict, gate.weights_match), found.detail, found.failed, found.why_null)
 
 
 def applicable_names(found: dict[str, Outcome], applicable: Sequence[str] | None) -> tuple[str, ...]:
@@ -170,19 +170,30 @@ def _judge_test(
     # A gate that failed is no verdict on this test where its own distributions were all compared and others were not.
     elsewhere = compared.issuperset(wanted) and len(compared) < len(every)
     if broken and gate.verdict == "pass":
-        return Judgement(_named(found[broken[0]].failure, gate), found[broken[0]].detail, failed)
+        return Judgement(_named(found[broken[0]].failure, gate.weights_match), found[broken[0]].detail, failed)
     if gate.verdict != "pass" and (broken or not elsewhere):
-        return Judgement(_named(gate.verdict, gate), gate.detail, failed)
+        return Judgement(_named(gate.verdict, gate.weights_match), gate.detail, failed)
     missing = [name for name in wanted if name not in found]
     if missing:
         raise RecordError(
             f"{path}: field trials: verdict {gate.verdict} without a trial of {', '.join(missing)}. "
             "Delete the file and rerun to make it again."
         )
+    counted = {name: None if name in unjudged else found[name].critical_tolerance for name in wanted}
+    return by_tolerance(counted, tau, gate.weights_match)
+
+
+def by_tolerance(tolerances: Mapping[str, float | None], tau: float, weights_match: bool | None) -> Judgement:
+    """The verdict of a test in which tau alone is left to decide: nothing failed that no tolerance can mend.
+
+    ``tolerances``: the worst critical tolerance of each of the test's distributions, in protocol order; None where
+    the reference was not finite on the trial's own draw.
+    """
+    failed = tuple(name for name, value in tolerances.items() if within_tolerance(value, tau) is False)
     if failed:
-        needed = found[failed[0]].critical_tolerance
-        return Judgement(_named("wrong_value", gate), f"{failed[0]}: needs tau {needed:.3g}, has {tau:g}", failed)
-    if unjudged:
+        detail = f"{failed[0]}: needs tau {tolerances[failed[0]]:.3g}, has {tau:g}"
+        return Judgement(_named("wrong_value", weights_match), detail, failed)
+    if unjudged := [name for name, value in tolerances.items() if value is None]:
         # The audit found the distribution applicable, the trial's own draw made the reference overflow: no pass.
         return Judgement(None, why_null=f"{', '.join(unjudged)}: the reference was not finite on this trial; rerun it")
     return Judgement("pass")
@@ -192,6 +203,6 @@ def _passes(outcome: Outcome, tau: float) -> bool:
     return outcome.failure is None and within_tolerance(outcome.critical_tolerance, tau) is True
 
 
-def _named(verdict: str | None, gate: GateRecord) -> str | None:
+def _named(verdict: str | None, weights_match: bool | None) -> str | None:
     """A wrong value under weights that correspond and differ is named after its cause."""
-    return "weights_differ" if verdict == "wrong_value" and gate.weights_match is False else verdict
+    return "weights_differ" if verdict == "wrong_value" and weights_match is False else verdict

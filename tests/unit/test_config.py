@@ -73,6 +73,10 @@ def test_every_stage_has_a_timeout() -> None:
             "headline_arm: Value error, the compile arm needs the baseline of its name: add compile",
         ),
         ("{baselines: [compile], headline_arm: ieee}", "headline_arm: Value error, the ieee arm needs the baseline"),
+        ("paper: {taus: []}", "paper.taus: Tuple should have at least 1 item"),
+        ("paper: {taus: [1.0e-3, .nan]}", "paper.taus.1: Input should be greater than 0 (value nan)"),
+        ("paper: {taus: [1.0e-3, 0.001]}", "paper.taus: Value error, each tolerance is named once"),
+        ("paper: {tau: [1.0e-3]}", "paper.tau: unknown key (value [0.001]); did you mean taus?"),
         ("a: [", "not valid YAML"),
     ],
 )

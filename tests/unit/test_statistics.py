@@ -104,3 +104,21 @@ def test_seed_depends_on_content_alone():
     assert statistics.seed_from("a", [(1.0, 2.0)]) == statistics.seed_from("a", [(1.0, 2.0)])
     assert statistics.seed_from("a", [(1.0, 2.0)]) != statistics.seed_from("b", [(1.0, 2.0)])
     assert statistics.seed_from("a", [(1.0, 2.0)]) != statistics.seed_from("a", [(1.0,), (2.0,)])
+
+
+def test_a_cluster_is_one_unit_however_many_it_holds():
+    """Eight clusters, two of which hit: the interval is that of 2 of 8, whether each holds one unit or fifty."""
+    single = [(f"c{i}", i < 2) for i in range(8)]
+    one = statistics.clustered_share_interval(single)
+    # Binomial(8, 1/4) is at most 5 of 8 with 99.6 %, at most 3 with 88.6 %, and 0 with 10 %.
+    assert one.low == 0.0 and 4 / 8 <= one.high <= 6 / 8
+    many = statistics.clustered_share_interval([unit for unit in single for _ in range(50)])
+    assert many == pytest.approx(one)
+
+
+def test_clusters_of_which_all_or_none_hit_get_the_exact_interval():
+    for hit, expected in ((True, (0.025 ** (1 / 6), 1.0)), (False, (0.0, 1 - 0.025 ** (1 / 6)))):
+        units = [(f"c{i % 6}", hit) for i in range(60)]
+        assert statistics.clustered_share_interval(units) == pytest.approx(expected)
+    assert statistics.clustered_share_interval([("a", True), ("b", False)]) is None
+    assert statistics.clustered_share_interval([]) is None

@@ -92,10 +92,10 @@ def source_sha256(wildcards):
     return f"candidate {sha256(f'generations/{tail}.py')} {problem_sha256(wildcards)}"
 
 
-def code(stage):
-    """Modules and constants that shape a stage's record: a change of either reruns the stage and what follows."""
+def code(stage, *more):
+    """Modules and constants that shape a record: a change reruns its stage. ``more``: modules loaded by their names."""
     constants = protocol.digest(stage) if stage in protocol.STAGE_CONSTANTS else ""
-    return f"{source_digest.digest(stage)} {constants}"
+    return f"{source_digest.digest(stage, *more)} {constants}"
 
 
 @cache
@@ -170,6 +170,8 @@ def runtime_min(stage):
 
 def require_device():
     """Before the first job: is there a GPU where one is asked for? On a cluster that is for each job to find out."""
+    if not any(job.resources.get("gpu") for job in workflow.dag.needrun_jobs()):
+        return  # tables and the paper are made of records from elsewhere, too
     if workflow.local_exec:
         try:
             resolve_device(SETTINGS.device)

@@ -9,7 +9,7 @@ set of resampled problems per scope, the same for every generator.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,9 +59,11 @@ def build(
     frames: Mapping[str, pd.DataFrame],
     problems: Mapping[ProblemKey, ProblemRecord | None],
     settings: AggregationSettings,
+    only: Collection[tuple[Arm, Test]] | None = None,
 ) -> Leaderboard:
     """The leaderboard of some generators (name -> kernel table) on the selected problems (key -> audit).
 
+    ``only``: the entries of these arms and tests alone, for who asks nothing else of it; None: all of them.
     Raises ValueError for a table that holds another generator's rows or a problem that was not selected, and
     MixedEnvironments where tables come from different environments, unless the settings allow it.
     """
@@ -77,11 +79,13 @@ def build(
     ]
     dtypes = {name: dtype_of(rows) for name, rows in tables.items()}
     entries, common = [], []
-    for every in _scopes(problems, settings):
-        scope_of = dict.fromkeys(TESTS, every) | {"hardened": _decidable(every, problems, dtypes.values(), settings)}
+    for scope_of in scopes(problems, dtypes.values(), settings):
+        every = scope_of["standard"]
         weak = {d: _weak_problems(problems, every.suite, settings.tau.get(d or "")) for d in set(dtypes.values())}
         for arm in arms_of(settings):
             for test, scope in scope_of.items():
+                if only is not None and (arm, test) not in only:
+                    continue
                 best: dict[str, Best] = {}
                 for name, rows in tables.items():
                     here = [row for row in rows if row["suite"] == scope.suite and row["problem"] in scope.problems]
@@ -155,15 +159,24 @@ def _check_keys(tables: Mapping[str, Sequence[Row]], problems: Mapping[ProblemKe
                 )
 
 
-def _scopes(problems: Mapping[ProblemKey, ProblemRecord | None], settings: AggregationSettings) -> list[Scope]:
-    """Each suite's levels, then the suite as a whole. Suites are never pooled: their shapes differ."""
-    scopes = []
+def scopes(
+    problems: Mapping[ProblemKey, ProblemRecord | None], dtypes: Iterable[str | None], settings: AggregationSettings
+) -> list[dict[Test, Scope]]:
+    """Each suite's levels, then the suite as a whole, per test. Suites are never pooled: their shapes differ.
+
+    ``problems`` are the selected ones, ``dtypes`` those of the generators (``dtype_of``). All tests share one scope but
+    the hardened one, which leaves out what it cannot decide.
+    """
+    kinds = set(dtypes)
+    found = []
     for suite in sorted({key.suite for key in problems}):
         keys = sorted((k for k in problems if k.suite == suite), key=lambda k: (k.level, k.number))
         for level in [*sorted({key.level for key in keys}), None]:
             active = tuple(k.problem for k in keys if level in (None, k.level) and not why_inactive(problems[k]))
-            scopes.append(_scope(suite, level, active, settings))
-    return scopes
+            every = _scope(suite, level, active, settings)
+            per_test: dict[Test, Scope] = dict.fromkeys(TESTS, every)
+            found.append(per_test | {"hardened": _decidable(every, problems, kinds, settings)})
+    return found
 
 
 def _scope(suite: str, level: int | None, active: tuple[str, ...], settings: AggregationSettings) -> Scope:
@@ -209,7 +222,8 @@ def _rounded(value: float) -> float:
     return float(f"{value:.9g}")
 
 
-def _estimate(value: float | None, interval: Interval | None, n: int, why_null: str | None, few: str) -> Estimate:
+def estimate_of(value: float | None, interval: Interval | None, n: int, why_null: str | None, few: str) -> Estimate:
+    """Value and interval, rounded; ``why_null`` says why there is no value, ``few`` why a value has no interval."""
     if value is None:
         return Estimate(value=None, n=n, why_null=why_null or "not measured")
     if interval is None:
@@ -217,21 +231,35 @@ def _estimate(value: float | None, interval: Interval | None, n: int, why_null: 
     return Estimate(value=_rounded(value), low=_rounded(interval.low), high=_rounded(interval.high), n=n)
 
 
-def _share(hits: Sequence[bool], scope: Scope, why_null: str | None, settings: AggregationSettings) -> Estimate:
+def share_estimate(hits: Sequence[bool], scope: Scope, why_null: str | None, settings: AggregationSettings) -> Estimate:
+    """Share of a scope's problems (one entry each) with its interval; null where ``why_null`` says why."""
     if scope.counts is None or why_null:
         return Estimate(value=None, n=len(hits), why_null=why_null or "no active problem")
     interval = statistics.share_interval(hits, scope.counts, settings.confidence)
-    return _estimate(metrics.share(hits), interval, len(hits), None, "no interval")
+    return estimate_of(metrics.share(hits), interval, len(hits), None, "no interval")
 
 
-def _mean(
+def clustered_share_estimate(
+    units: Sequence[tuple[str, bool]], why_null: str, settings: AggregationSettings
+) -> Estimate:
+    """Share of (problem, hit) that hit, for what comes several times to a problem; its interval is over problems.
+
+    ``n`` counts units. Null for none, as ``why_null`` says.
+    """
+    interval = statistics.clustered_share_interval(units, settings.confidence, settings.resamples)
+    few = f"no interval: only {len({problem for problem, _ in units})} problems"
+    return estimate_of(metrics.share([hit for _, hit in units]), interval, len(units), why_null, few)
+
+
+def mean_estimate(
     values: Sequence[float | None], scope: Scope, why_null: str | None, settings: AggregationSettings
 ) -> Estimate:
+    """Geometric mean over the problems of a scope (one entry each) that have a value, with its interval."""
     value, n = metrics.correct_speedup(values)
     if scope.counts is None or value is None:
         return Estimate(value=None, n=n, why_null=why_null or "no active problem")
     interval = statistics.geometric_mean_interval(values, scope.counts, settings.confidence)
-    return _estimate(value, interval, n, None, f"no interval: only {n} problems have a value")
+    return estimate_of(value, interval, n, None, f"no interval: only {n} problems have a value")
 
 
 def _why_none(rows: Sequence[Row], best: Best, test: Test, group: str, measured: int) -> str | None:
@@ -282,18 +310,22 @@ def _entry(
         n_solved=sum(best.solved),
         n_solved_non_discriminating=sum(s and p in weak for s, p in zip(best.solved, scope.problems)),
         n_timed=n_timed,
-        correctness=_share(best.solved, scope, _why_unjudged(rows, test), settings),
-        correct_speedup=_mean(speedups, scope, why_speed, settings),
-        fast_p={f"{p:g}": _share(metrics.above(speedups, p), scope, why_share, settings) for p in settings.fast_p},
+        correctness=share_estimate(best.solved, scope, _why_unjudged(rows, test), settings),
+        correct_speedup=mean_estimate(speedups, scope, why_speed, settings),
+        fast_p={
+            f"{p:g}": share_estimate(metrics.above(speedups, p), scope, why_share, settings) for p in settings.fast_p
+        },
         sol_score=_sol_score(verified, best, scope, arm, why_speed, settings),
         n_implausible=sum(_claim(row, arm, "implausible") is True for row in verified),
         n_below_floor=sum(
             _claim(row, arm, "below_floor") is True and _claim(row, arm, "implausible") is not True for row in verified
         ),
         n_by_numerics=dict(sorted(Counter(row["numerics_class"] for row in verified if row["numerics_class"]).items())),
-        memory_efficiency={f: _mean(values, scope, why_memory[f], settings) for f, values in memory.items()},
+        memory_efficiency={f: mean_estimate(values, scope, why_memory[f], settings) for f, values in memory.items()},
         memory_efficient={
-            f: _share(metrics.above(values, 1.0), scope, why_memory[f] if any(best.solved) else why_share, settings)
+            f: share_estimate(
+                metrics.above(values, 1.0), scope, why_memory[f] if any(best.solved) else why_share, settings
+            )
             for f, values in memory.items()
         },
     )
@@ -331,7 +363,7 @@ def _sol_score(
         return Estimate(value=None, n=0, why_null=why_speed or why)
     interval = mean_interval(scores, scope.counts, settings.confidence)
     few = f"no interval: only {len(present)} problems have a value"
-    return _estimate(sum(present) / len(present), interval, len(present), None, few)
+    return estimate_of(sum(present) / len(present), interval, len(present), None, few)
 
 
 def _common(
@@ -358,7 +390,7 @@ def _common(
                 arm=arm,
                 test=test,
                 n_problems=sum(shared),
-                correct_speedup={n: _mean(values, scope, why, settings) for n, values in kept.items()},
+                correct_speedup={n: mean_estimate(values, scope, why, settings) for n, values in kept.items()},
             )
         )
     return found

@@ -1,0 +1,49 @@
+"""Two sets of numbers over the same problems, set against each other on the same resamples of problems.
+
+A difference of two means is surer than either, since a hard problem is hard on both sides: it needs an interval of
+its own, and two intervals that overlap say nothing. Torch-free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbverified import metrics, statistics
+from kbverified.aggregation import AggregationSettings
+from kbverified.leaderboard.build import Scope, estimate_of
+from kbverified.leaderboard.model import Estimate
+
+ALIKE = "no interval: nothing differs on any problem"
+"""Every resample would give the same number, and a bootstrap would claim certainty."""
+
+
+def share_difference(a: Sequence[bool], b: Sequence[bool], scope: Scope, settings: AggregationSettings) -> Estimate:
+    """Share of ``a`` less share of ``b`` (fractions of the scope's problems, one entry each), with its interval."""
+    if scope.counts is None:
+        return Estimate(value=None, n=0, why_null="no active problem")
+    value = (sum(a) - sum(b)) / len(a)
+    if list(a) == list(b):
+        return Estimate(value=value, n=len(a), why_null=ALIKE)
+    draws = statistics.share_draws(a, scope.counts) - statistics.share_draws(b, scope.counts)
+    interval = statistics.percentile_interval(draws, len(a), settings.confidence)
+    return estimate_of(value, interval, len(a), None, f"no interval: only {len(a)} problems")
+
+
+def mean_ratio(
+    a: Sequence[float | None], b: Sequence[float | None], scope: Scope, settings: AggregationSettings
+) -> Estimate:
+    """Geometric mean of ``a`` over that of ``b`` (one entry per problem of the scope), with its interval.
+
+    Each mean is over the problems on which its own side has a value; ``n`` is the smaller of their numbers.
+    """
+    (mean_a, n_a), (mean_b, n_b) = metrics.correct_speedup(a), metrics.correct_speedup(b)
+    n = min(n_a, n_b)
+    if scope.counts is None or mean_a is None or mean_b is None:
+        return Estimate(
+            value=None, n=n, why_null="no active problem" if scope.counts is None else "a side has no value"
+        )
+    if list(a) == list(b):
+        return Estimate(value=1.0, n=n, why_null=ALIKE)
+    draws = statistics.geometric_mean_draws(a, scope.counts) / statistics.geometric_mean_draws(b, scope.counts)
+    interval = statistics.percentile_interval(draws, n, settings.confidence)
+    return estimate_of(mean_a / mean_b, interval, n, None, f"no interval: only {n} problems have a value")
