@@ -341,6 +341,11 @@ class Round(Record):
     """Of the device while the baseline ran; None where nothing reads it (a CPU, no NVML)."""
     candidate_reading: DeviceReading | None = None
     """... while the candidate ran."""
+    baseline_host_bound: int | None = None
+    """Repetitions in which the device had done all when the host had just given it all: what such a time says is how
+    fast the host is. None on a CPU, and where one side ran after the other."""
+    candidate_host_bound: int | None = None
+    """... by the candidate's own word."""
     sm_clock_mhz: int | None = None
     """Of records of November 2026 only, which have no readings: the SM clock right after the round."""
     throttle_reasons: int | None = None

@@ -356,14 +356,16 @@ class Bootstrap:
             self._guard("runtime_error", lambda: self._launch(arguments))
         self._guard("runtime_error", self.device.synchronize)
         times: list[float] = []
+        host_bound = 0
         result = None
         for _ in range(message["repetitions"]):
             result = None  # so that an output's memory is there again for the next launch
             time_ms, result = self._timed_launch(arguments, message["forward_seed"])
             times.append(time_ms)
+            host_bound += bool(self.device.was_ahead_of_host())
         if message.get("deliver"):
             self._deliver(result)
-        return {"times_ms": times}
+        return {"times_ms": times, "host_bound": host_bound}
 
     def _timed_launch(self, arguments: list[Any], forward_seed: int) -> tuple[float, Any]:
         """One launch with the cache flushed before it: (milliseconds, result)."""

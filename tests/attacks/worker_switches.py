@@ -118,6 +118,7 @@ def _one_process() -> None:
         if self.reference is None:  # a canary's
             return forward(self, message, fds)
         arguments = self._arguments()
+        self.reference.to(self.device.torch_device)
         torch.manual_seed(message["forward_seed"])
         expected = self.reference(*arguments)
         torch.manual_seed(message["forward_seed"])

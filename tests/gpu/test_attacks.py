@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "attacks"))
 from attack import Attack, attacks, families
-from chain import ROOT, Bench
+from chain import Bench
 from harness import KINDS, Range, answers_for_all, check, run, skip_what_no_process_may
 
 from kbverified.lease import visible_gpus
@@ -37,9 +37,12 @@ def shooting_range(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="module")
-def found(shooting_range: Range):
-    """All records, made several at once: while one candidate holds the device, others import torch."""
-    for problem in sorted({attack.problem for attack in ATTACKS}):
+def found(shooting_range: Range, request: pytest.FixtureRequest):
+    """Records of the attacks that were asked for, several at once: while one holds the device, others import torch."""
+    chosen = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    asked = [parameters["attack"] for parameters in chosen if "kind" in parameters]
+    wanted = [attack for attack in ATTACKS if attack in asked]
+    for problem in sorted({attack.problem for attack in wanted}):
         shooting_range.problem(problem)
 
     def every_kind(attack: Attack) -> list[dict[str, Any] | str]:
@@ -52,8 +55,8 @@ def found(shooting_range: Range):
         return records
 
     with ThreadPoolExecutor(6) as pool:
-        every = list(pool.map(every_kind, ATTACKS))
-    return {(a.name, kind): record for a, records in zip(ATTACKS, every) for kind, record in zip(KINDS, records)}
+        every = list(pool.map(every_kind, wanted))
+    return {(a.name, kind): record for a, records in zip(wanted, every) for kind, record in zip(KINDS, records)}
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name)
@@ -92,9 +95,9 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def clock():
+def clock(shooting_range: Range):
     """Medians of a short launch, a long one, and the long one on a stream that nothing waits for (ms)."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "CUDA_VISIBLE_DEVICES": visible_gpus()[0].uuid}
+    environment = {**shooting_range.bench.environment, "CUDA_VISIBLE_DEVICES": visible_gpus()[0].uuid}
     done = subprocess.run([sys.executable, "-c", CLOCK], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     print(done.stdout)

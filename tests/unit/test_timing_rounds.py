@@ -13,7 +13,7 @@ from kbverified.devices.nvml import Nvml
 from kbverified.judge import rounds
 from kbverified.judge.bound import Batch, Bound, as_delivered, batch_size
 from kbverified.judge.party import FAILURES, CandidateFailure, _known_verdict
-from kbverified.judge.rounds import Trace, planned_rounds, round_of, why_unstable
+from kbverified.judge.rounds import Trace, host_bound_share, planned_rounds, round_of, why_unstable
 from kbverified.protocol import TIMING_ROUNDS_MAX, TIMING_TOTAL_BUDGET_S
 from kbverified.records import DeviceReading, Round
 
@@ -275,3 +275,17 @@ def test_without_nvml_there_is_no_reading(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)  # importing it raises
     nvml = Nvml("GPU-1")
     assert (nvml.reading(), nvml.sm_clock_mhz(), nvml.max_sm_clock_mhz) == (None, None, 0)
+
+
+def test_rounds_that_waited_for_the_host_say_so_where_they_give_no_time():
+    wild = [1.0, 1.5, 0.7, 1.4, 0.8, 1.3, 1.0, 1.5, 0.7, 1.4]
+    rounds = [
+        round_of("baseline", ([1.0, 1.0], None), ([t, t], None)).model_copy(update={"candidate_host_bound": bound})
+        for t, bound in zip(wild, [2] * 6 + [0] * 4)
+    ]
+    assert host_bound_share(rounds, "candidate") == pytest.approx(0.6)
+    assert host_bound_share(rounds, "baseline") == 0.0  # nothing is known of it
+    told = why_unstable(rounds, "cuda")
+    assert told is not None and told.endswith("the device waits for the host in launches of candidate")
+    quick = [r.model_copy(update={"candidate_host_bound": 0}) for r in rounds]
+    assert "host" not in (why_unstable(quick, "cuda") or "")

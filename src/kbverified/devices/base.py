@@ -71,7 +71,7 @@ class Device(ABC):
 
     @abstractmethod
     def flush_cache(self) -> None:
-        """Write more than the last-level cache holds, so that the next launch finds it cold."""
+        """Write more than the last-level cache holds. What the cache was asked to keep, ``forget_persisting`` first."""
 
     def forget_persisting(self) -> None:
         """Let go of cache lines that a flush would leave. Nothing to do where a cache keeps nothing on request."""
@@ -80,6 +80,13 @@ class Device(ABC):
     @abstractmethod
     def cache_bytes(self) -> int | None:
         """Size of the last-level cache; None where the system does not say."""
+
+    def was_ahead_of_host(self) -> bool | None:
+        """Whether the device had done all of the last timed launch when the host had just given it all.
+
+        The time is the host's then. None on a device without a queue.
+        """
+        return None
 
     @abstractmethod
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
@@ -94,6 +101,7 @@ class Device(ABC):
         """
         if queued_flushes:
             self.synchronize()
+        self.forget_persisting()  # once: nothing of the candidate's comes between the flushes, and the driver is slow
         for _ in range(max(1, queued_flushes)):
             self.flush_cache()
         if not queued_flushes:

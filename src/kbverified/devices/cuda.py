@@ -46,6 +46,7 @@ class CudaDevice(Device):
         self._events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(3))
         for event in self._events:
             event.record()
+        self._ahead_of_host = False
         self._everything = self._call("cuEventCreate", driver.CUevent_flags.CU_EVENT_DISABLE_TIMING.value)
         attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
         self._keeps_lines = self._call("cuDeviceGetAttribute", attribute, self._call("cuCtxGetDevice")) > 0
@@ -139,7 +140,6 @@ class CudaDevice(Device):
             self._call("cuCtxResetPersistingL2Cache")
 
     def flush_cache(self) -> None:
-        self.forget_persisting()
         if self._flush is None:
             cache_bytes = torch.cuda.get_device_properties(0).L2_cache_size
             self._flush = torch.empty(2 * cache_bytes, dtype=torch.uint8, device=self.torch_device)
@@ -160,9 +160,13 @@ class CudaDevice(Device):
         end.record()
         self._wait_for_all_streams()
         joined.record()
+        self._ahead_of_host = end.query()
         torch.cuda.synchronize()
         own_ms, all_ms = start.elapsed_time(end), start.elapsed_time(joined)
         return (own_ms if all_ms - own_ms <= TIMING_JOIN_GAP_MS else all_ms), result
+
+    def was_ahead_of_host(self) -> bool | None:
+        return self._ahead_of_host
 
     def _wait_for_all_streams(self) -> None:
         """Let the current stream wait for every stream of the context, on the device.

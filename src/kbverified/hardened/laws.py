@@ -74,8 +74,9 @@ def _row_scales(x: torch.Tensor, chance: Chance) -> Parameters:
     """Rows (the first dimension) of different sizes and signs: no longer one law for all elements."""
     rows = x.shape[0] if x.ndim else 1
     size = torch.rand(rows, generator=chance.device, device=x.device).mul_(2).sub_(1).mul_(HARDENED_ROW_SCALE).exp2_()
-    sign = torch.rand(rows, generator=chance.device, device=x.device).sub_(0.5).sign_()
-    x.mul_((size * sign).reshape(x.shape[:1] + (1,) * (x.ndim - 1)))
+    for part in _parts(size):
+        part.mul_(torch.rand(part.shape, generator=chance.device, device=x.device).sub_(0.5).sign_())
+    x.mul_(size.reshape(x.shape[:1] + (1,) * (x.ndim - 1)))
     return {"log2_at_most": HARDENED_ROW_SCALE}
 
 
@@ -86,7 +87,7 @@ def _spikes(x: torch.Tensor, chance: Chance) -> Parameters:
     drawn = chance.uniform(HARDENED_SPIKE_SIZE)
     count = min(HARDENED_SPIKES, max(x.numel(), 1))
     size = float(f"{min(max(drawn, 0.1 * x.numel() / count), HARDENED_SPIKE_SIZE_MAX):.4g}")
-    largest = size * float(x.abs().max()) if x.numel() else 0.0
+    largest = size * max(abs(float(end)) for end in x.aminmax()) if x.numel() else 0.0
     if x.ndim > 1 and x.shape[-1] > 1:
         rows = x.view(-1, x.shape[-1])
         which = torch.rand(rows.shape[0], generator=chance.device, device=x.device)
@@ -111,11 +112,16 @@ def _sorted_and_repeated(x: torch.Tensor, chance: Chance) -> Parameters:
     """Along the last dimension values ascend or descend in steps, so that most of them occur several times."""
     steps = chance.host.randint(*HARDENED_RAMP_STEPS)
     size, direction = _rms(x), chance.sign()
-    last = x.shape[-1] if x.ndim else 1
-    ramp = torch.arange(last, device=x.device).mul_(steps).div_(max(last, 1), rounding_mode="floor")
-    ramp = ramp.to(x.dtype).sub_((steps - 1) / 2).mul_(direction * 2 * size / steps)
-    rows = torch.rand(x.shape[:-1], generator=chance.device, device=x.device).add_(0.5).unsqueeze(-1) if x.ndim else 1.0
-    x.copy_(ramp.expand_as(x) if x.ndim else ramp.reshape(())).mul_(rows)
+    if not x.ndim:
+        x.fill_(-direction * size * (steps - 1) / steps)
+        return {"steps": steps, "direction": direction}
+    last = x.shape[-1]
+    rows = torch.rand(x.shape[:-1], generator=chance.device, device=x.device).add_(0.5).unsqueeze(-1)
+    for start in range(0, last, COMPARE_CHUNK_ELEMENTS):
+        end = min(start + COMPARE_CHUNK_ELEMENTS, last)
+        ramp = torch.arange(start, end, device=x.device).mul_(steps).div_(last, rounding_mode="floor")
+        ramp = ramp.to(x.dtype).sub_((steps - 1) / 2).mul_(direction * 2 * size / steps)
+        x[..., start:end].copy_(ramp.expand(*x.shape[:-1], end - start)).mul_(rows)
     return {"steps": steps, "direction": direction}
 
 
@@ -184,7 +190,7 @@ def is_label(tensor: torch.Tensor) -> bool:
 def _structural_zeros(x: torch.Tensor) -> torch.Tensor | None:
     """Where a problem draws zeros on purpose, as in a triangular matrix: a kernel may leave them out. None: nowhere."""
     zeros = x == 0
-    return zeros if x.numel() and float(zeros.float().mean()) > HARDENED_ZEROS_SHARE else None
+    return zeros if x.numel() and int(zeros.count_nonzero()) > HARDENED_ZEROS_SHARE * x.numel() else None
 
 
 def _is_symmetric(x: torch.Tensor) -> bool:

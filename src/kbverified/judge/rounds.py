@@ -105,7 +105,9 @@ def _rounds(reference: Reference, a: Side, b: Side, trace: Trace, first: int, en
         base = baseline(lambda: a.turn(False))
         if not candidate_leads:
             candidate = timed_turn(b, trace)
-        trace.rounds.append(round_of("candidate" if candidate_leads else "baseline", base, candidate))
+        made = round_of("candidate" if candidate_leads else "baseline", base, candidate)
+        waits = {"baseline_host_bound": a.host_bound, "candidate_host_bound": b.host_bound}
+        trace.rounds.append(made.model_copy(update=waits))
         if index in verified:
             trace.verified.append(verify(b, reference, inputs, trace))
         del inputs
@@ -193,8 +195,17 @@ def why_unstable(rounds: list[Round], kind: str) -> str | None:
     width = half_width(kept)
     limit = TIMING_UNSTABLE_HALF_WIDTH[kind]
     if width is not None and width > limit:
-        return f"after {len(kept)} rounds the ratio is known to {100 * width:.1f} % only, more than {100 * limit:g} %"
+        known = f"after {len(kept)} rounds the ratio is known to {100 * width:.1f} % only, more than {100 * limit:g} %"
+        slow = [side for side in ("baseline", "candidate") if host_bound_share(kept, side) > 0.5]
+        return f"{known}; the device waits for the host in launches of {' and '.join(slow)}" if slow else known
     return None
+
+
+def host_bound_share(rounds: list[Round], side: str) -> float:
+    """Share of a side's repetitions in which the device waited for the host; 0 where nothing is known of it."""
+    known = [(getattr(r, f"{side}_host_bound"), len(getattr(r, f"{side}_ms"))) for r in rounds]
+    told = [(bound, count) for bound, count in known if bound is not None]
+    return sum(bound for bound, _ in told) / max(sum(count for _, count in told), 1)
 
 
 # --- inputs and outputs -------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class Side:
         self.wall_ms = 0.0
         """The judge's own clock over the last message's launches."""
         self.turn_ms = 0.0
+        self.host_bound: int | None = None
+        """Of the last message's repetitions, those in which the device waited for the host, as the worker says."""
 
     def time(
         self, hot: int, repetitions: int, deliver: bool = False, read: bool = False
@@ -63,9 +65,12 @@ class Side:
         start = time.monotonic()
         self.party.post(message)
         reading = self._reading() if read else None
-        claim = self.party.reply(self.limit_s(hot + repetitions)).get("times_ms")
+        reply = self.party.reply(self.limit_s(hot + repetitions))
         self.wall_ms = 1e3 * (time.monotonic() - start)
-        return checked_times(claim, repetitions, self.wall_ms), reading
+        said = reply.get("host_bound")
+        on_gpu = self.job.settings.device == "cuda"
+        self.host_bound = said if on_gpu and type(said) is int and 0 <= said <= repetitions else None
+        return checked_times(reply.get("times_ms"), repetitions, self.wall_ms), reading
 
     def limit_s(self, launches: int) -> float:
         """How long an answer may take. One answer's limit, and room for launches as long as the pilot's.
