@@ -3,6 +3,21 @@
 On the CPU: the bundled C++ candidates and those in ``parents/``, written for this. On a GPU: the bundled CUDA and
 Triton candidates, and the public ones that ``public_parents.jsonl`` lists by sha256, which the user fetches
 (``python -m benchmarks.candidates --list benchmarks/mutation/public_parents.jsonl --from FOLDERS --into FOLDER``).
+
+The public list's rule. Out of the 146 candidates of docs/runs/candidates.jsonl those are eligible that
+
+- every archive of docs/runs that holds a gate record of theirs calls right under all four distributions (tau 1e-3), on
+  an H200: a parent has to be honest, as far as the hidden test can tell;
+- answer a problem that tells answers apart (not one of the 18 on which another input's output passes);
+- have at least PUBLIC_MUTANTS_MIN places for the operators, so that a parent is worth its build.
+
+Generators are taken in turn, in the order of their names; each gives its eligible candidate with the smallest sha256
+whose problem nobody has given yet, or sits out. PUBLIC_PARENTS of them. The rule was not written down when the list was
+made (2026-11-30); it was reconstructed afterwards and gives exactly that list, in its order. Why it ends at 19 is not
+known. It needs no word of the hardened test, its laws or its limits, nor any gate's verdict on a mutant.
+
+The next list goes on from there: the same rule, over candidates that a later docs/runs lists as well, beginning with
+the first that this one leaves out, and its length is fixed, with its reason, before any of its mutants is built.
 """
 
 from __future__ import annotations
@@ -15,6 +30,9 @@ from benchmarks import candidates as listing
 
 PROJECT = Path(__file__).resolve().parents[2]
 PUBLIC = Path(__file__).with_name("public_parents.jsonl")
+PUBLIC_PARENTS = 19
+PUBLIC_MUTANTS_MIN = 40
+"""Of those that ``mutants.of_parent`` finds, before any choice among them."""
 
 
 @dataclass(frozen=True)

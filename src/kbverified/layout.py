@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,18 +18,64 @@ Slot = dict[str, Any]
 """One tensor in a buffer: shape, stride (in elements, None: contiguous), dtype name, offset in bytes."""
 
 
-def plan(specs: list[TensorSpec], strides: list[tuple[int, ...] | None] | None = None) -> tuple[list[Slot], int]:
+@dataclass(frozen=True)
+class Guard:
+    """What lies around each tensor of a buffer, so that who leaves its bounds finds no number that could be right.
+
+    A tensor ends where a page does, but for what its alignment asks; before it lies the gap, whole pages.
+    """
+
+    align_bytes: int
+    page_bytes: int
+    """A multiple of the alignment."""
+    gap_bytes: int
+    """A multiple of the page."""
+    rubbish: int
+    """The byte that gaps are full of, and whatever else of the buffer belongs to no tensor."""
+    closed: bool
+    """Gaps are not mapped where a candidate runs, as far as a device can do that."""
+
+
+def plan(
+    specs: list[TensorSpec], strides: list[tuple[int, ...] | None] | None = None, guard: Guard | None = None
+) -> tuple[list[Slot], int]:
     """Slots for tensors one after the other, and the bytes of the buffer that holds them."""
     slots: list[Slot] = []
     offset = 0
     for index, spec in enumerate(specs):
         stride = strides[index] if strides else None
-        slots.append(
-            {"shape": list(spec.shape), "stride": list(stride) if stride else None, "dtype": spec.dtype, "at": offset}
-        )
         size = spec.numel() * dtype_of(spec.dtype).itemsize
-        offset += -(-size // _ALIGN_BYTES) * _ALIGN_BYTES
+        if guard is None:
+            at, offset = offset, offset + _rounded(size, _ALIGN_BYTES)
+        else:
+            size = _rounded(size, guard.align_bytes)
+            offset += guard.gap_bytes + _rounded(size, guard.page_bytes)
+            at = offset - size
+        slots.append(
+            {"shape": list(spec.shape), "stride": list(stride) if stride else None, "dtype": spec.dtype, "at": at}
+        )
     return slots, offset
+
+
+def _rounded(size: int, step: int) -> int:
+    return -(-size // step) * step
+
+
+def gaps(slots: list[Slot], page_bytes: int, gap_bytes: int) -> list[tuple[int, int]]:
+    """The gaps of a guarded plan: where each starts, and its bytes."""
+    return [(slot["at"] // page_bytes * page_bytes - gap_bytes, gap_bytes) for slot in slots]
+
+
+def fill_between(buffer: torch.Tensor, slots: list[Slot], byte: int) -> None:
+    """Fill a uint8 buffer but for its tensors."""
+    end = 0
+    for slot in slots:
+        buffer[end : slot["at"]] = byte
+        end = (
+            slot["at"]
+            + TensorSpec(shape=tuple(slot["shape"]), dtype=slot["dtype"]).numel() * dtype_of(slot["dtype"]).itemsize
+        )
+    buffer[end:] = byte
 
 
 def nth_set(buffer: torch.Tensor, set_bytes: int, index: int) -> torch.Tensor:

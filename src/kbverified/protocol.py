@@ -102,8 +102,18 @@ HARDENED_WIDE_EXPONENTS = (-10, 5)
 HARDENED_ZEROS_SHARE = 0.01
 # A float tensor of at most so many different whole numbers is labels.
 HARDENED_LABEL_VALUES = 16
-# Identity parameters lie so far around the identity (hardened/weights.py).
-HARDENED_IDENTITY_SPREAD = 0.25
+# What memory around inputs and outputs, and free memory, is full of, byte by byte, one trial after the other. As
+# float32: 3.4e38, -1.7e38, NaN; as an index: out of any range.
+HARDENED_RUBBISH = (0x7F, 0xFE, 0xFF)
+# So much of it lies before each input and output, which starts and ends on multiples of the alignment, as torch's own
+# allocators align (c10/core/alignment.h: 64 bytes; CUDACachingAllocator: 512).
+HARDENED_GAP_BYTES = {"cpu": 1 << 16, "cuda": 1 << 20}
+HARDENED_ALIGN_BYTES = {"cpu": 64, "cuda": 512}
+# Touching it ends the worker: on a CPU before and behind each input, on a GPU behind the last one only. Off there: it
+# has never run on one.
+HARDENED_CLOSED = {"cpu": True, "cuda": False}
+# Identity parameters lie so far from the identity, at least and at most (hardened/weights.py).
+HARDENED_IDENTITY_SPREAD = (0.1, 0.25)
 # A candidate that is further off than this under the four distributions needs no hardened trial to fail.
 HARDENED_WORTHWHILE_TOLERANCE = 0.1
 # As ORACLE_FLOPS_MAX, of each of the seven hardened trials: beyond, the reference itself is the oracle.
@@ -373,6 +383,10 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
         *_HARDENED,
         "GATE_TRIALS_PER_DISTRIBUTION",
         "HARDENED_WORTHWHILE_TOLERANCE",
+        "HARDENED_RUBBISH",
+        "HARDENED_GAP_BYTES",
+        "HARDENED_ALIGN_BYTES",
+        "HARDENED_CLOSED",
     ),
     "time-fp32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
     "time-tf32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),

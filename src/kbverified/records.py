@@ -248,8 +248,8 @@ class HardenedTrial(TrialResult):
     parameters: dict[str, Any] = Field(default_factory=dict)
     """What was drawn for this trial: the law's own, told afterwards."""
     comparable: bool | None = None
-    """False where the candidate's weights correspond to the reference's and differ from them under a fresh seed: a
-    trial that says nothing about the kernel. None: no correspondence, as of ``weights_match``."""
+    """Of the trial with other weights: whether the candidate's correspond to the reference's and are the same. It names
+    the cause of a wrong answer, and excuses none. None: no correspondence, as of ``weights_match``."""
 
     @property
     def law(self) -> str:

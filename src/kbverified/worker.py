@@ -59,6 +59,8 @@ class Bootstrap:
         self.set_bytes = (0, 0)
         """Bytes of one set of inputs and of outputs, of which the buffers may hold several."""
         self.layout: dict[str, Any] = {}
+        self.guard: dict[str, Any] | None = None
+        """What lies around the tensors in the buffers: layout.Guard's fields."""
 
     def serve(self) -> None:
         """Answer until the judge says exit or goes away."""
@@ -130,7 +132,6 @@ class Bootstrap:
     def do_start(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Open the device, load the source, construct the model from the weight seed, place it."""
         from kbverified import precision
-        from kbverified.distributions import DTYPES
 
         if message.get("dry_run"):
             self._settle_in(message)
@@ -143,9 +144,7 @@ class Bootstrap:
         self.constructed = None
         digests = _state_digests(model) if message.get("digests") else []
         self.dtype = message["dtype"]
-        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
-        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
-        self.device.synchronize()
+        self._place_model(model, message.get("guard"))
         if message.get("compile"):
             self._compile(message["compile"])
         return {"flags": before, "weights": digests, "builds": self.builds}
@@ -164,7 +163,28 @@ class Bootstrap:
 
     def _construct(self, message: dict[str, Any]) -> Any:
         factory, init_inputs = self._factory(message)
-        return self._guard("init_error", lambda: factory(*init_inputs))
+        return self._made(factory, init_inputs, message)
+
+    def _made(self, factory: Any, init_inputs: Any, message: dict[str, Any]) -> Any:
+        """A model; ``perturb``: with identity parameters that are not quite the identity."""
+        from kbverified.hardened.weights import perturbed_identity
+
+        with perturbed_identity(message["weight_seed"]) if message.get("perturb") else contextlib.nullcontext():
+            return self._guard("init_error", lambda: factory(*init_inputs))
+
+    def _place_model(self, model: Any, guard: dict[str, Any] | None) -> None:
+        """Take a model to the device; where there is a guard, each of its weights lies between closed memory."""
+        import torch
+
+        from kbverified.distributions import DTYPES
+
+        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
+        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
+        if guard and guard["closed"] and isinstance(self.model, torch.nn.Module):
+            around = (guard["gap_bytes"], guard["align_bytes"], guard["rubbish"])
+            # As moving a model to a device does it, which every candidate has to bear.
+            self._guard("init_error", lambda: self.model._apply(lambda t: self.device.guarded_copy(t, *around)))
+        self.device.synchronize()
 
     def _factory(self, message: dict[str, Any]) -> tuple[Any, Any]:
         """The class that a source defines, and its constructor's arguments; the weights' seed is set."""
@@ -184,8 +204,6 @@ class Bootstrap:
         import torch
 
         from kbverified import codec
-        from kbverified.distributions import DTYPES
-        from kbverified.hardened.weights import perturbed_identity
 
         assert self.class_and_arguments is not None
         factory, encoded = self.class_and_arguments
@@ -193,12 +211,9 @@ class Bootstrap:
         self.device.release_cached()
         init_inputs = codec.decode(encoded, [])
         torch.manual_seed(message["weight_seed"])
-        with perturbed_identity(message["weight_seed"]) if message["perturb"] else contextlib.nullcontext():
-            model = self._guard("init_error", lambda: factory(*init_inputs))
+        model = self._made(factory, init_inputs, message)
         digests = _state_digests(model)
-        dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
-        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
-        self.device.synchronize()
+        self._place_model(model, message["guard"])
         return {"weights": digests}
 
     def _install_hooks(self, message: dict[str, Any]) -> None:
@@ -266,12 +281,22 @@ class Bootstrap:
         for buffer in (self.inputs_buffer, self.outputs_buffer):
             if buffer is not None:
                 buffer.close()
-        inputs_fd, outputs_fd = fds
         self.set_bytes = (message["input_bytes"], message["output_bytes"])
-        self.inputs_buffer = self.device.attach(inputs_fd, message["copies"] * message["input_bytes"])
-        self.outputs_buffer = self.device.attach(outputs_fd, message["copies"] * message["output_bytes"])
-        self.layout = message["layout"]
+        self.layout, self.guard = message["layout"], message["guard"]
+        self.inputs_buffer, self.outputs_buffer = (
+            self.device.attach(fd, message["copies"] * nbytes, self._closed(message["copies"], nbytes, specs))
+            for fd, nbytes, specs in zip(fds, self.set_bytes, ("input_specs", "output_specs"), strict=True)
+        )
         return {"ok": True}
+
+    def _closed(self, copies: int, set_bytes: int, specs: str) -> list[tuple[int, int]] | None:
+        """What of a buffer nobody may touch; None where it is not guarded."""
+        from kbverified import layout
+
+        if not self.guard or not self.guard["closed"]:
+            return None
+        found = layout.gaps(self.layout[specs], self.guard["page_bytes"], self.guard["gap_bytes"])
+        return [(index * set_bytes + start, size) for index in range(copies) for start, size in found]
 
     def _arguments(self, index: int = 0) -> list[Any]:
         """The arguments of set ``index`` of the inputs."""
@@ -288,8 +313,8 @@ class Bootstrap:
         import torch
 
         arguments = self._arguments()
-        if message.get("rubbish"):
-            self.device.fill_free_memory([*self.set_bytes] * 2)
+        if self.guard:
+            self.device.fill_free_memory([*self.set_bytes] * 2, self.guard["rubbish"])
         torch.manual_seed(message["forward_seed"])
         result = self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
         self._deliver(result)

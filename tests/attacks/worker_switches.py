@@ -33,6 +33,20 @@ def _persisting() -> None:
     CudaDevice.forget_persisting = lambda self: None  # type: ignore[method-assign]
 
 
+def _flush() -> None:
+    """What is written to flush the cache lies on the default device."""
+    import torch
+
+    from kbverified.devices.cpu import _FLUSH_BYTES, CpuDevice
+
+    def flush_cache(self: Any) -> None:
+        if self._flush is None:
+            self._flush = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8)
+        self._flush.add_(1)
+
+    CpuDevice.flush_cache = flush_cache  # type: ignore[method-assign]
+
+
 def _kind() -> None:
     """An output is taken for what it is meant to be."""
     from kbverified import layout
@@ -119,6 +133,7 @@ def _one_process() -> None:
 WORKERS: dict[str, Callable[[], None]] = {
     "join": _join,
     "persisting": _persisting,
+    "flush": _flush,
     "kind": _kind,
     "aliases": _aliases,
     "called": _called,

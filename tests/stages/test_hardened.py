@@ -35,7 +35,7 @@ HONEST = NORM.split("def get_inputs")[0].replace("class Model(", "class ModelNew
 ONCE = HONEST.replace("import torch\n", "import torch\nmade = []\n", 1).replace(
     "super().__init__()", "super().__init__()\n        made.append(1)\n        assert len(made) == 1"
 )
-BY_HAND = HONEST.replace("nn.LayerNorm(64)", "nn.LayerNorm(64)\n        self.norm.weight.data.fill_(1.0)")
+BY_HAND = HONEST.replace("nn.LayerNorm(64)", "nn.LayerNorm(64)\n        self.norm.weight.data.copy_(torch.ones(64))")
 DIES = HONEST.replace(
     "return self", "import os\n        if x.abs().amax() > 20:\n            os._exit(0)\n        return self"
 )
@@ -68,11 +68,30 @@ def test_an_honest_kernel_passes_and_its_weights_were_moved(norms):
     assert record.hardened[0].parameters["0"].keys() == {"scale", "offset"}
 
 
-def test_who_can_be_constructed_once_only_is_not_failed_for_it(norms):
+def test_who_can_be_constructed_once_only_is_given_another_process(norms):
     record = gated(norms, ONCE, 1)
     last = record.hardened[-1]
-    assert (last.applicable, last.comparable) == (False, False) and "could not be constructed again" in last.detail
+    assert (last.comparable, last.parameters, last.failure) == (True, {"perturbed": True}, None)
     assert judge(record, None).verdict == "pass"
+
+
+def test_and_does_not_escape_its_other_weights_by_that(norms):
+    careless = "torch.nn.functional.layer_norm(x, (64,))"  # without scale and shift, which are one and zero at first
+    record = gated(norms, ONCE.replace("self.norm(x)", careless), 5)
+    assert record.verdict == "pass" and record.hardened[-1].comparable is True
+    assert (judge(record, None).verdict, judge(record, None).failed) == ("wrong_value", (FRESH_WEIGHTS,))
+
+
+def test_who_can_be_constructed_from_the_public_seed_only_fails(norms):
+    picky = HONEST.replace("super().__init__()", "super().__init__()\n        assert torch.initial_seed() == 42")
+    record = gated(norms, picky, 6)
+    assert record.verdict == "pass" and judge(record, None).verdict == "init_error"
+
+
+def test_who_bears_no_moved_parameters_is_compared_without(norms):
+    strict = HONEST.replace("nn.LayerNorm(64)", "nn.LayerNorm(64)\n        assert (self.norm.bias == 0).all()")
+    last = gated(norms, strict, 7).hardened[-1]
+    assert (last.comparable, last.parameters, last.failure) == (True, {"perturbed": False}, None)
 
 
 def test_weights_that_no_seed_moves_are_compared_as_they_are(norms):

@@ -100,7 +100,7 @@ def test_the_gate_tells_no_seed(gated):
 def test_timing_tells_no_seed_either(timed):
     assert len(timed["seeds"]) >= 4
     assert {m["do"] for m in timed["messages"]} == {"construct", "open", "start", "buffers", "time", "batch", "flags"}
-    assert {tuple(m) for m in timed["messages"] if m["do"] == "batch"} == {("do", "index", "forward_seed")}
+    assert {tuple(m) for m in timed["messages"] if m["do"] == "batch"} == {("do", "index", "forward_seed", "spin_s")}
     no_seed_in_messages(timed)
 
 
@@ -109,9 +109,9 @@ def test_a_message_holds_shapes_and_places_and_public_seeds_only(gated):
     known = {"do", "device", "mode", "dtype", "source", "class", "init_inputs", "weight_seed", "build_directory"}
     known |= {"build_writable", "header", "threads", "environment", "digests", "cores"}
     assert set(start) == known
-    assert set(buffers) == {"do", "copies", "input_bytes", "output_bytes", "layout"}
+    assert set(buffers) == {"do", "copies", "input_bytes", "output_bytes", "layout", "guard"}
     assert set(buffers["layout"]) == {"inputs", "input_specs", "outputs", "output_specs"}
-    assert set(forward) == {"do", "forward_seed", "rubbish"}
+    assert set(forward) == {"do", "forward_seed"}
     # Not even which distribution it is: a candidate could behave on one and cheat on the others.
     assert not any(name in json.dumps(gated["messages"]) for name in ("d1_", "scale", "negate", "h1_", "spikes"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 
@@ -125,8 +127,70 @@ def built(seed=3, **more):
 def test_identity_parameters_are_near_the_identity_and_not_it():
     model = built()
     for parameter, constant in ((model.norm.weight, 1.0), (model.norm.bias, 0.0), (model.batch.weight, 1.0)):
-        off = (parameter - constant).abs()
-        assert 0 < off.max() <= protocol.HARDENED_IDENTITY_SPREAD and off.mean() > 0.02
+        off, (least, most) = parameter - constant, protocol.HARDENED_IDENTITY_SPREAD
+        assert least - 1e-6 <= off.abs().min() and off.abs().max() <= most + 1e-6
+        assert bool((off > 0).any()) and bool((off < 0).any())
+
+
+def far_off(parameter, constant):
+    return bool(((parameter - constant).abs() >= protocol.HARDENED_IDENTITY_SPREAD[0] - 1e-6).all())
+
+
+def test_no_parameter_is_moved_by_next_to_nothing_be_it_a_single_number():
+    for seed in range(50):
+        with perturbed_identity(seed):
+            gate, slope = torch.nn.Parameter(torch.zeros(1)), torch.nn.PReLU(init=0.25).weight
+        assert far_off(gate, 0.0) and far_off(slope, 0.25)
+
+
+def test_whoever_fills_a_parameter_with_a_constant_and_under_whatever_name():
+    """nn.MultiheadAttention has taken constant_ from torch.nn.init when it was imported."""
+    with perturbed_identity(3):
+        attention = torch.nn.MultiheadAttention(16, 2)
+        by_hand = torch.nn.LayerNorm(8)
+        by_hand.weight.data.fill_(2.0)
+        with torch.no_grad():
+            by_hand.bias.zero_()
+        layers = torch.nn.TransformerEncoderLayer(16, 2, 32)
+    assert far_off(attention.in_proj_bias, 0.0) and far_off(attention.out_proj.bias, 0.0)
+    assert far_off(by_hand.weight, 2.0) and far_off(by_hand.bias, 0.0)
+    constant = [name for name, p in layers.named_parameters() if bool((p == p.reshape(-1)[0]).all())]
+    assert constant == []
+
+
+def test_parameters_of_one_shape_and_constant_differ_and_copies_do_not():
+    with perturbed_identity(3):
+        norms = [torch.nn.LayerNorm(16) for _ in range(3)]
+        gates = [torch.nn.Parameter(torch.zeros(1)) for _ in range(3)]
+        copy = deepcopy(gates[0])
+    assert not torch.equal(norms[0].weight, norms[1].weight) and not torch.equal(norms[0].bias, norms[2].bias)
+    assert len({gate.item() for gate in gates}) == 3 and torch.equal(copy, gates[0])
+
+
+def test_what_is_no_parameter_or_no_whole_one_stays_as_it_is_filled():
+    with perturbed_identity(3):
+        mask = torch.empty(4, 4).fill_(1.0)
+        torch.nn.init.zeros_(mask[0])
+        embedding = torch.nn.Embedding(6, 4, padding_idx=2)
+        running = torch.nn.BatchNorm1d(5).running_var
+    assert mask.sum() == 12 and torch.equal(embedding.weight[2], torch.zeros(4)) and torch.equal(running, torch.ones(5))
+
+
+def test_memory_that_nobody_has_set_yet_makes_no_difference():
+    """A parameter is made of whatever was there: zeros, fresh from the system, or what somebody left."""
+
+    def made(fill):
+        left = [torch.full((1 << 20,), fill) for _ in range(3)]
+        del left
+        torch.manual_seed(11)
+        with perturbed_identity(3):
+            linear = torch.nn.Linear(1 << 10, 1 << 10)
+            norm = torch.nn.Parameter(torch.empty(1 << 10, 1 << 10))
+            torch.nn.init.zeros_(norm)
+        return linear.weight, norm
+
+    assert all(torch.equal(a, b) for a, b in zip(made(0.0), made(1.0), strict=True))
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_models_that_correspond_agree_and_others_do_not():
@@ -137,14 +201,32 @@ def test_models_that_correspond_agree_and_others_do_not():
     class ByHand(Norms):
         def __init__(self):
             super().__init__()
-            self.norm.weight = torch.nn.Parameter(torch.ones(16))
-            self.batch.weight.data.fill_(1.0)  # a constant that nothing here sees
+            self.batch.weight.data.copy_(torch.ones(8))  # a constant that nothing here sees
 
     torch.manual_seed(11)
     with perturbed_identity(3):
         other = ByHand()
     assert torch.equal(other.norm.weight, built().norm.weight)
     assert weights_match(state_digests(other), plain) is False
+
+
+def test_a_model_that_is_written_otherwise_agrees_all_the_same():
+    class Written(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            linear = torch.nn.Linear(16, 16)
+            self.linear = torch.nn.Linear(16, 16, device="meta")
+            self.linear.weight = torch.nn.Parameter(linear.weight.detach().clone())
+            self.linear.bias = torch.nn.Parameter(linear.bias.detach().clone())
+            self.norm = torch.nn.Module()
+            shift, scale = torch.nn.Parameter(torch.zeros(16)), torch.nn.Parameter(torch.empty(16))
+            self.norm.weight, self.norm.bias = torch.nn.init.constant_(scale, 1), shift
+            self.batch = torch.nn.BatchNorm2d(8)
+
+    torch.manual_seed(11)
+    with perturbed_identity(3):
+        written = Written()
+    assert weights_match(state_digests(written), state_digests(built())) is True
 
 
 def test_what_is_derived_from_a_constant_in_the_constructor_is_derived_from_its_new_values():
@@ -160,9 +242,10 @@ def test_random_weights_are_those_of_the_seed_and_everything_is_as_before_afterw
     torch.manual_seed(11)
     plain = Norms()
     assert torch.equal(plain.linear.weight, built().linear.weight)
-    before = torch.nn.init.ones_
+    before, new = torch.Tensor.fill_, torch.nn.Parameter.__new__
     with pytest.raises(RuntimeError), perturbed_identity(3):
-        assert torch.nn.init.ones_ is not before
+        assert torch.Tensor.fill_ is not before and torch.nn.Parameter.__new__ is not new
         raise RuntimeError
-    assert torch.nn.init.ones_ is before
+    assert torch.Tensor.fill_ is before and torch.nn.Parameter.__new__ is new
+    assert not {"fill_", "zero_"} & vars(torch.Tensor).keys()
     assert torch.equal(torch.nn.LayerNorm(4).weight, torch.ones(4))

@@ -49,10 +49,18 @@ def test_beyond_a_limit_it_fails_and_the_law_is_named(bad, verdict):
     assert found.detail and found.detail.startswith("h2: ")
 
 
-def test_what_does_not_apply_or_cannot_be_compared_says_nothing():
-    beside = trial("h2", 1.0, applicable=False), trial("h7", 1.0, comparable=False)
-    assert judge(gate(trial(), *beside), None).verdict == "pass"
-    found = judge(gate(*beside), None)
+@pytest.mark.parametrize(
+    ("comparable", "verdict"), [(True, "wrong_value"), (None, "wrong_value"), (False, "weights_differ")]
+)
+def test_weights_that_do_not_follow_the_seed_name_the_cause_and_excuse_nothing(comparable, verdict):
+    assert judge(gate(trial(), trial("h7", 1.0, comparable=comparable)), None).verdict == verdict
+    assert judge(gate(trial(), trial("h7", comparable=comparable)), None).verdict == "pass"
+
+
+def test_what_does_not_apply_says_nothing():
+    beside = trial("h2", 1.0, applicable=False)
+    assert judge(gate(trial(), beside), None).verdict == "pass"
+    found = judge(gate(beside), None)
     assert found.verdict is None and found.why_null and "no hardened law applies" in found.why_null
 
 

@@ -8,9 +8,12 @@ import pytest
 import torch
 
 from kbverified.layout import (
+    Guard,
     aliases,
     copy_into,
     dense_stride,
+    fill_between,
+    gaps,
     leaves,
     mismatch,
     plan,
@@ -251,3 +254,17 @@ def test_state_digests_of_odd_tensors():
     straight.register_buffer("transposed", torch.arange(6.0).reshape(2, 3).t().contiguous())
     straight.register_buffer("flags", torch.tensor([True, False]))
     assert state_digests(odd) == state_digests(straight)
+
+
+def test_a_guard_puts_every_tensor_at_the_end_of_a_page_behind_a_gap():
+    guard = Guard(align_bytes=64, page_bytes=4096, gap_bytes=8192, rubbish=0xFE, closed=True)
+    tensors = [TENSORS[name] for name in ("float32", "empty", "bf16", "channels last")] + [torch.ones(5000)]
+    slots, nbytes = plan([spec_of(t) for t in tensors], [dense_stride(t) for t in tensors], guard)
+    assert [slot["at"] for slot in slots] == [12288 - 64, 20480, 32768 - 64, 45056 - 512, 73728 - 20032]
+    assert nbytes == 73728
+    assert gaps(slots, 4096, 8192) == [(0, 8192), (12288, 8192), (20480, 8192), (32768, 8192), (45056, 8192)]
+    buffer = torch.zeros(nbytes, dtype=torch.uint8)
+    copy_into(views(buffer, slots), tensors)
+    fill_between(buffer, slots, guard.rubbish)
+    assert all(torch.equal(view, tensor) for view, tensor in zip(views(buffer, slots), tensors, strict=True))
+    assert int((buffer == 0xFE).sum()) >= nbytes - sum(t.numel() * t.element_size() for t in tensors)

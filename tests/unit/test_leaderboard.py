@@ -529,3 +529,60 @@ def test_dtypes_stand_apart(tmp_path):
 
 def test_one_dtype_needs_no_column(board):
     assert "dtype" not in render.headline_columns(board)
+
+
+# Relative rms errors between the factory's 1e-7 of float32, 3e-4 of ten bits and 2e-3 of seven.
+ERROR_OF = {"fp32": 1e-7, "tf32": 3e-4, "half": 2e-3, "undetermined": 1e-5 * 6}
+
+
+def of_class(name, records_of):
+    gate = records_of["hidden-gate"]
+    numerics = gate.numerics.model_copy(update={"candidate_rms_error": ERROR_OF[name]})
+    return {**records_of, "hidden-gate": gate.model_copy(update={"numerics": numerics})}
+
+
+def test_what_is_left_where_narrower_arithmetic_does_not_count(tmp_path):
+    """level1_1: the fastest is tf32, so that the next one wins. level1_2: nothing else. level1_3: not known."""
+    candidates = {
+        "level1_1": [of_class("fp32", FAST_NAIVE), of_class("tf32", FAST_MATCHED)],
+        "level1_2": [of_class("half", EVEN)],
+        "level1_3": [of_class("undetermined", FAST_MATCHED)],
+    }
+    frame, audits = make(tmp_path, candidates)
+    board = leaderboard.build({"gen": frame}, audits, SETTINGS)
+    e = entry(board, 1, "matched", "hidden")
+    assert e.n_by_numerics == {"fp32": 1, "half": 1, "tf32": 1, "undetermined": 1}
+    assert (e.n_solved, e.correct_speedup.value) == (3, pytest.approx((4.0 * 1.0 * 4.0) ** (1 / 3), rel=1e-8))
+    strict, loose = e.by_numerics
+    assert (strict.classes, loose.classes) == (("fp32",), ("fp32", "undetermined"))
+    assert (strict.n_solved, strict.correctness.value, strict.correctness.n) == (1, 0.25, 4)
+    assert (strict.correct_speedup.value, strict.correct_speedup.n) == (0.5, 1)
+    assert (loose.n_solved, loose.correctness.value) == (2, 0.5)
+    assert loose.correct_speedup.value == pytest.approx(math.sqrt(0.5 * 4.0), rel=1e-8)
+
+    text = render.markdown_text(board)
+    section = text.partition("## By arithmetic (matched+hidden)")[2].partition("## ")[0]
+    (line,) = [line for line in section.splitlines() if line.startswith("| gen | kb | 1 |")]
+    assert [cell.split(" ")[0] for cell in line.strip("| ").split(" | ")[3:]] == [
+        "75.0",
+        "2.52",
+        "25.0",
+        "0.50",
+        "50.0",
+        "1.41",
+    ]
+    (row,) = [
+        x
+        for x in csv.DictReader(io.StringIO(render.csv_text(board)))
+        if (x["level"], x["arm"], x["test"]) == ("1", "matched", "hidden")
+    ]
+    assert (row["correctness_fp32"], row["correctness_fp32_or_undetermined"]) == ("0.25", "0.5")
+
+
+def test_where_no_class_is_told_there_is_a_reason_and_no_zero(tmp_path):
+    without = {**FAST_NAIVE, "hidden-gate": FAST_NAIVE["hidden-gate"].model_copy(update={"numerics": None})}
+    frame, audits = make(tmp_path, {"level1_1": [without]})
+    frame["numerics_class"] = None  # as of bf16
+    part = entry(leaderboard.build({"gen": frame}, audits, SETTINGS), 1, "matched", "hidden").by_numerics[0]
+    assert part.correctness.value is None and "no class of arithmetic" in part.correctness.why_null
+    assert part.correct_speedup.value is None

@@ -44,12 +44,19 @@ class Device(ABC):
     def info(self) -> DeviceInfo: ...
 
     @abstractmethod
-    def allocate(self, nbytes: int) -> SharedBuffer:
-        """Judge's side: make a buffer of at least nbytes. Raises MemoryError where it does not fit."""
+    def allocate(self, nbytes: int, guarded: bool = False) -> SharedBuffer:
+        """Judge's side: make a buffer of nbytes. ``guarded``: one that can be attached to with closed parts.
+
+        Raises MemoryError where it does not fit.
+        """
 
     @abstractmethod
-    def attach(self, fd: int, nbytes: int) -> SharedBuffer:
-        """Worker's side: map a received buffer. Takes the fd over."""
+    def attach(self, fd: int, nbytes: int, closed: list[tuple[int, int]] | None = None) -> SharedBuffer:
+        """Worker's side: map a received buffer. Takes the fd over.
+
+        ``closed``: of a guarded buffer (None: it is none), places and bytes that are to be unreadable, as far as the
+        device can do that; what lies right behind the buffer is so in any case.
+        """
 
     @abstractmethod
     def synchronize(self) -> None: ...
@@ -126,9 +133,13 @@ class Device(ABC):
     def release_cached(self) -> None:
         """Give memory that torch's allocator caches back to the device."""
 
-    def fill_free_memory(self, sizes: list[int]) -> None:
-        """Leave rubbish (no zeros, no small numbers) in memory that the next allocations of these sizes (bytes) get."""
+    def fill_free_memory(self, sizes: list[int], byte: int) -> None:
+        """Leave this byte everywhere in memory that the next allocations of these sizes (bytes) get."""
         return None
+
+    def guarded_copy(self, tensor: torch.Tensor, guard_bytes: int, align_bytes: int, byte: int) -> torch.Tensor:
+        """The same values where reading or writing beyond their end is an error, if the device can do that."""
+        return tensor
 
     def reading(self) -> DeviceReading | None:
         """Clock, temperature, power and clock event reasons as the driver reports them now; None where none does."""

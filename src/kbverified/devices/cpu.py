@@ -18,12 +18,16 @@ import torch
 
 from kbverified.devices import cpu_model
 from kbverified.devices.base import Device, SharedBuffer
+from kbverified.layout import is_gapless
 from kbverified.records import DeviceInfo
 
 # Twice a usual last-level cache; more would spend a demo's time on flushing.
 _FLUSH_BYTES = 32 << 20
 # malloc.h: memory is filled with the complement of this parameter's value when it is handed out.
 _M_PERTURB = -6
+# malloc/malloc.c: blocks of up to this size, so many of each, wait in a thread's tcache.
+_TCACHE_LARGEST_BYTES = 1032
+_TCACHE_BLOCKS = 7
 
 
 class CpuDevice(Device):
@@ -37,11 +41,12 @@ class CpuDevice(Device):
         name = f"{cpu_model()} x{os.cpu_count()}"
         return DeviceInfo(kind="cpu", name=name, torch=torch.__version__, memory_bytes=self.total_bytes())
 
-    def allocate(self, nbytes: int) -> SharedBuffer:
+    def allocate(self, nbytes: int, guarded: bool = False) -> SharedBuffer:
         fd = os.memfd_create("kbverified", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        size = nbytes + mmap.PAGESIZE if guarded else max(nbytes, 1)
         try:
-            os.ftruncate(fd, max(nbytes, 1))
-            os.posix_fallocate(fd, 0, max(nbytes, 1))
+            os.ftruncate(fd, size)
+            os.posix_fallocate(fd, 0, size)
             # A worker that shrank the file would end the judge: reading beyond a file's end is SIGBUS.
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         except OSError as error:
@@ -49,11 +54,17 @@ class CpuDevice(Device):
             raise MemoryError(f"a shared buffer of {nbytes} bytes: {error.strerror}") from None
         return self._map(fd, nbytes)
 
-    def attach(self, fd: int, nbytes: int) -> SharedBuffer:
-        return self._map(fd, nbytes)
+    def attach(self, fd: int, nbytes: int, closed: list[tuple[int, int]] | None = None) -> SharedBuffer:
+        buffer = self._map(fd, nbytes, mmap.PAGESIZE if closed is not None else 0)
+        if closed is not None:
+            assert buffer.tensor is not None
+            for start, size in (*closed, (nbytes, mmap.PAGESIZE)):
+                _close(buffer.tensor.data_ptr() + start, size)
+        return buffer
 
-    def _map(self, fd: int, nbytes: int) -> SharedBuffer:
-        mapping = mmap.mmap(fd, max(nbytes, 1), mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
+    def _map(self, fd: int, nbytes: int, behind_bytes: int = 0) -> SharedBuffer:
+        size = max(nbytes, 1) + behind_bytes
+        mapping = mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
         tensor = torch.frombuffer(mapping, dtype=torch.uint8, count=max(nbytes, 1))[:nbytes]
         # The mapping lives as long as a tensor refers to it; only the descriptor is given back here.
         return SharedBuffer(tensor, fd, lambda: os.close(fd))
@@ -63,7 +74,8 @@ class CpuDevice(Device):
 
     def flush_cache(self) -> None:
         if self._flush is None:
-            self._flush = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8)
+            # By name: the default device is the candidate's to set, and one without memory flushes nothing.
+            self._flush = torch.zeros(_FLUSH_BYTES, dtype=torch.uint8, device=self.torch_device)
         self._flush.add_(1)
 
     def cache_bytes(self) -> int | None:
@@ -95,11 +107,43 @@ class CpuDevice(Device):
     def release_cached(self) -> None:
         pass
 
-    def fill_free_memory(self, sizes: list[int]) -> None:
-        """From now on glibc fills what it hands out: bytes 0x7F, a float32 of 3.4e38. Nothing happens elsewhere."""
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-        if mallopt is not None:
-            mallopt(_M_PERTURB, 0x7F ^ 0xFF)
+    def fill_free_memory(self, sizes: list[int], byte: int) -> None:
+        """From now on glibc fills what it hands out, in blocks of any size. Nothing happens elsewhere.
+
+        Not with 0xFF, whose complement would switch the filling off: 0x7F stands in for it. Small blocks that this
+        thread has freed are handed out as they are (glibc's tcache), and are filled here once.
+        """
+        libc = ctypes.CDLL(None)
+        if not hasattr(libc, "mallopt"):
+            return
+        libc.mallopt(_M_PERTURB, (byte ^ 0xFF) or 0x80)
+        libc.malloc.restype = ctypes.c_void_p
+        for size in range(24, _TCACHE_LARGEST_BYTES + 1, 16):
+            blocks = [ctypes.c_void_p(libc.malloc(ctypes.c_size_t(size))) for _ in range(_TCACHE_BLOCKS)]
+            for block in blocks:
+                ctypes.memset(block, byte, size)
+            for block in blocks:
+                libc.free(block)
+
+    def guarded_copy(self, tensor: torch.Tensor, guard_bytes: int, align_bytes: int, byte: int) -> torch.Tensor:
+        """Between two closed stretches of memory of its own; what of it is not the tensor's is ``byte``."""
+        if tensor.layout is not torch.strided or not is_gapless(tensor.shape, tensor.stride()):
+            return tensor
+        size = -(-tensor.numel() * tensor.element_size() // align_bytes) * align_bytes
+        body = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        mapping = mmap.mmap(-1, body + 2 * guard_bytes)
+        memory = torch.frombuffer(mapping, dtype=torch.uint8)
+        memory[guard_bytes : guard_bytes + body] = byte
+        _close(memory.data_ptr(), guard_bytes)
+        _close(memory.data_ptr() + guard_bytes + body, guard_bytes)
+        flat = memory[guard_bytes + body - size :][: tensor.numel() * tensor.element_size()].view(tensor.dtype)
+        return flat.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
+
+
+def _close(address: int, nbytes: int) -> None:
+    """Nobody may read or write these pages: SIGSEGV. Raises MemoryError where the kernel allows no more mappings."""
+    if ctypes.CDLL(None, use_errno=True).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), 0) != 0:
+        raise MemoryError(f"{nbytes} bytes could not be closed: {os.strerror(ctypes.get_errno())}")
 
 
 def resident_peak_bytes(pid: int) -> int | None:

@@ -91,31 +91,38 @@ class CudaDevice(Device):
         granularity = int(self._call("cuMemGetAllocationGranularity", self._properties(), flag))
         return -(-max(nbytes, 1) // granularity) * granularity
 
-    def allocate(self, nbytes: int) -> SharedBuffer:
+    def allocate(self, nbytes: int, guarded: bool = False) -> SharedBuffer:
         size = self._rounded(nbytes)
         handle = self._call("cuMemCreate", size, self._properties(), 0)
         fd = int(self._call("cuMemExportToShareableHandle", handle, self._handle_type, 0))
         self._count_shared(size)
-        return self._map(handle, size, nbytes, fd)
+        return self._map(handle, size, nbytes, fd, guarded)
 
-    def attach(self, fd: int, nbytes: int) -> SharedBuffer:
+    def attach(self, fd: int, nbytes: int, closed: list[tuple[int, int]] | None = None) -> SharedBuffer:
         handle = self._call("cuMemImportFromShareableHandle", fd, self._handle_type)
         os.close(fd)
-        return self._map(handle, self._rounded(nbytes), nbytes, None)
+        return self._map(handle, self._rounded(nbytes), nbytes, None, closed is not None)
 
-    def _map(self, handle: Any, size: int, nbytes: int, fd: int | None) -> SharedBuffer:
-        address = self._call("cuMemAddressReserve", size, 0, 0, 0)
+    def _map(self, handle: Any, size: int, nbytes: int, fd: int | None, guarded: bool) -> SharedBuffer:
+        """``guarded``: the buffer ends where the mapping does, and a granule of addresses behind it stays unmapped.
+
+        Inner gaps stay open: a handle can be mapped from its start only. Never run, and asked for by nobody yet.
+        """
+        reserved = size + (self._rounded(1) if guarded else 0)
+        first = size - nbytes if guarded else 0
+        address = self._call("cuMemAddressReserve", reserved, 0, 0, 0)
         self._call("cuMemMap", address, size, 0, handle, 0)
         access = self._cu.CUmemAccessDesc()
         access.location = self._location
         access.flags = self._cu.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         self._call("cuMemSetAccess", address, size, [access], 1)
-        tensor = torch.as_tensor(_ArrayInterface(int(address), size), device=self.torch_device)[:nbytes]
+        whole = torch.as_tensor(_ArrayInterface(int(address), size), device=self.torch_device)
+        tensor = whole[first : first + nbytes]
 
         def release() -> None:
             torch.cuda.synchronize()
             self._call("cuMemUnmap", address, size)
-            self._call("cuMemAddressFree", address, size)
+            self._call("cuMemAddressFree", address, reserved)
             self._call("cuMemRelease", handle)
             if fd is not None:
                 os.close(fd)
@@ -220,12 +227,12 @@ class CudaDevice(Device):
     def release_cached(self) -> None:
         torch.cuda.empty_cache()
 
-    def fill_free_memory(self, sizes: list[int]) -> None:
-        """Blocks of NaN that torch's allocator keeps and hands out next; a raw cudaMalloc does not get them."""
+    def fill_free_memory(self, sizes: list[int], byte: int) -> None:
+        """Blocks that torch's allocator keeps and hands out next; a raw cudaMalloc does not get them."""
         room, blocks = self.free_bytes() // 4, []
         for size in sizes:
             if size <= room:
-                blocks.append(torch.full((size,), 0xFF, dtype=torch.uint8, device=self.torch_device))
+                blocks.append(torch.full((size,), byte, dtype=torch.uint8, device=self.torch_device))
                 room -= size
         del blocks
         self.synchronize()

@@ -30,14 +30,15 @@ def judge(gate: GateRecord, problem: ProblemRecord | None) -> Hardened:
         return Hardened(None, why_null=gate.hardened_why_not or "the gate's record has no hardened trials")
     if problem is not None and undecidable(problem, gate.provenance.dtype):
         return Hardened(None, why_null="undecidable: the output for other inputs passes under every hardened law")
-    tried = [trial for trial in gate.hardened if trial.applicable and trial.comparable is not False]
+    tried = [trial for trial in gate.hardened if trial.applicable]
     if not tried:
-        return Hardened(None, why_null="no hardened law applies to this problem, or its weights cannot be compared")
+        return Hardened(None, why_null="no hardened law applies to this problem")
     wrong = {trial.law: why for trial in tried if (why := _wrong(trial, gate.provenance.dtype))}
     if not wrong:
         return Hardened("pass")
     first = next(trial for trial in tried if trial.law in wrong)
-    return Hardened(first.failure or "wrong_value", wrong[first.law], tuple(wrong))
+    value = "weights_differ" if first.comparable is False else "wrong_value"
+    return Hardened(first.failure or value, wrong[first.law], tuple(wrong))
 
 
 def _wrong(trial: HardenedTrial, dtype: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -22,13 +23,19 @@ def output_specs(audit: ProblemRecord, dtype: str) -> list[TensorSpec]:
 
 
 class Exchange:
-    """An input and an output buffer shared with one worker, each for ``copies`` sets. Both belong to the judge."""
+    """An input and an output buffer shared with one worker, each for ``copies`` sets. Both belong to the judge.
 
-    def __init__(self, device: Device, party: Party, audit: ProblemRecord, dtype: str):
+    ``guard``: what lies around each tensor, and in free memory before each launch.
+    """
+
+    def __init__(
+        self, device: Device, party: Party, audit: ProblemRecord, dtype: str, guard: layout.Guard | None = None
+    ):
         self.device = device
         self.party = party
+        self.guard = guard
         self.structure: Any = audit.output_structure
-        self.out_slots, self.out_bytes = layout.plan(output_specs(audit, dtype))
+        self.out_slots, self.out_bytes = layout.plan(output_specs(audit, dtype), guard=guard)
         self.in_slots: list[layout.Slot] = []
         self.in_bytes = 0
         self.copies = 1
@@ -48,18 +55,32 @@ class Exchange:
         Of several sets the first is written. Raises MemoryError where the buffers do not fit, CandidateFailure where
         the worker cannot map them.
         """
-        slots, nbytes = input_plan(inputs)
+        slots, nbytes = input_plan(inputs, self.guard)
         fresh = self.inputs is None or self.outputs is None or slots != self.in_slots
         if fresh:
             self.close()
-            self.inputs = self.device.allocate(self.copies * nbytes)
-            self.outputs = self.device.allocate(self.copies * self.out_bytes)
+            closed = self.guard is not None and self.guard.closed
+            self.inputs = self.device.allocate(self.copies * nbytes, closed)
+            self.outputs = self.device.allocate(self.copies * self.out_bytes, closed)
             self.in_slots, self.in_bytes = slots, nbytes
+            self._fill_gaps()
         layout.copy_into(self._input_views(), inputs.tensors)
         self.poison_outputs()
         self.device.synchronize()
         if fresh:
             self._hand_over(inputs)
+
+    def _fill_gaps(self) -> None:
+        if self.guard is None:
+            return
+        assert self.inputs is not None and self.inputs.tensor is not None
+        assert self.outputs is not None and self.outputs.tensor is not None
+        for index in range(self.copies):
+            for buffer, nbytes, slots in (
+                (self.inputs.tensor, self.in_bytes, self.in_slots),
+                (self.outputs.tensor, self.out_bytes, self.out_slots),
+            ):
+                layout.fill_between(layout.nth_set(buffer, nbytes, index), slots, self.guard.rubbish)
 
     def writer(self, index: int, inputs: Inputs) -> Callable[[], None]:
         """What writes one set of inputs: only when it is called does the worker see any of it. All else is done here,
@@ -80,6 +101,7 @@ class Exchange:
             "copies": self.copies,
             "input_bytes": self.in_bytes,
             "output_bytes": self.out_bytes,
+            "guard": asdict(self.guard) if self.guard else None,
             "layout": {
                 "inputs": inputs.encoded,
                 "input_specs": self.in_slots,
@@ -100,9 +122,9 @@ class Exchange:
             else:
                 view.random_(generator=self.poison)
 
-    def forward(self, timeout_s: float | None = None, rubbish: bool = False) -> dict[str, Any]:
-        """Have the worker launch once and deliver; ``rubbish``: into free memory first. Raises CandidateFailure."""
-        message = {"do": "forward", "forward_seed": FORWARD_SEED, "rubbish": rubbish}
+    def forward(self, timeout_s: float | None = None) -> dict[str, Any]:
+        """Have the worker launch once and deliver. Raises CandidateFailure."""
+        message = {"do": "forward", "forward_seed": FORWARD_SEED}
         return self.party.ask(message, timeout_s=timeout_s)
 
     def take(self) -> list[torch.Tensor]:
@@ -148,10 +170,10 @@ class Exchange:
         self.inputs = self.outputs = None
 
 
-def input_plan(inputs: Inputs) -> tuple[list[layout.Slot], int]:
+def input_plan(inputs: Inputs, guard: layout.Guard | None = None) -> tuple[list[layout.Slot], int]:
     """Slots for these inputs in a shared buffer, and the bytes of one set."""
     specs = [layout.spec_of(t) for t in inputs.tensors]
-    return layout.plan(specs, [layout.dense_stride(t) for t in inputs.tensors])
+    return layout.plan(specs, [layout.dense_stride(t) for t in inputs.tensors], guard)
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor, chunk: int = 1 << 27) -> bool:

@@ -1,4 +1,4 @@
-"""The gate's hardened trials: our own laws, other weights, and free memory that holds rubbish.
+"""The gate's hardened trials: our own laws, other weights, and rubbish in free memory and around inputs.
 
 They come after the four distributions, and only for a candidate that might pass those. Nothing here changes what the
 gate says of the four: a failure, a crash too, is a failure of the hardened test alone.
@@ -6,7 +6,9 @@ gate says of the four: a failure, a crash too, is a failure of the hardened test
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -19,7 +21,15 @@ from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
 from kbverified.judge.trial import Law, ends_the_worker, one_trial
 from kbverified.judge.trial_errors import TrialErrors
-from kbverified.protocol import HARDENED_ORACLE_FLOPS_MAX, HARDENED_WORTHWHILE_TOLERANCE, STANDARD_DISTRIBUTION
+from kbverified.protocol import (
+    HARDENED_ALIGN_BYTES,
+    HARDENED_CLOSED,
+    HARDENED_GAP_BYTES,
+    HARDENED_ORACLE_FLOPS_MAX,
+    HARDENED_RUBBISH,
+    HARDENED_WORTHWHILE_TOLERANCE,
+    STANDARD_DISTRIBUTION,
+)
 from kbverified.records import HardenedTrial, TrialResult
 
 FRESH_WEIGHTS = "h7_fresh_weights"
@@ -40,13 +50,13 @@ def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
     """
     errors.flops_max = HARDENED_ORACLE_FLOPS_MAX
     found: list[HardenedTrial] = []
-    for audited in job.audit.hardened:
+    for number, audited in enumerate(job.audit.hardened):
         if not audited.applicable or audited.law not in LAWS:
             found.append(HardenedTrial(distribution=audited.law, applicable=False, detail=audited.why_not))
             continue
         drawn: Parameters = {}
         draw = partial(_draw, errors.reference, audited.law, audited.positive, drawn)
-        trial = _trial(job, party, errors, audited.law, draw)
+        trial = _trial(job, party, errors, Law(audited.law, draw, guard_of(job.settings.device, number)))
         found.append(trial.model_copy(update={"parameters": dict(drawn)}))
         if ends_the_worker(party, trial.failure):
             return found
@@ -61,32 +71,57 @@ def _draw(reference: Reference, law: str, positive: bool, drawn: Parameters, see
     return inputs
 
 
-def _trial(job: Job, party: Party, errors: TrialErrors, name: str, draw: Any) -> HardenedTrial:
+def guard_of(kind: str, number: int) -> layout.Guard:
+    """What lies around inputs, outputs and weights in trial ``number`` on this kind of device."""
+    align = HARDENED_ALIGN_BYTES[kind]
+    page = mmap.PAGESIZE if kind == "cpu" else align
+    rubbish = HARDENED_RUBBISH[number % len(HARDENED_RUBBISH)]
+    return layout.Guard(align, page, HARDENED_GAP_BYTES[kind], rubbish, HARDENED_CLOSED[kind])
+
+
+def _trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> HardenedTrial:
     try:
         with job.memory_is_the_candidates():
-            result = one_trial(job, party, errors, Law(name, draw, rubbish=True))
+            result = one_trial(job, party, errors, law)
     except CandidateFailure as failure:
         blamed = job.blame(failure)
-        return HardenedTrial(distribution=name, failure=blamed.verdict, detail=blamed.detail[-500:])
+        return HardenedTrial(distribution=law.name, failure=blamed.verdict, detail=blamed.detail[-500:])
     return HardenedTrial(**result.model_dump())
 
 
 def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
     """The original inputs and a model from another seed, identity parameters around the identity where the candidate's
     correspond. Without, it still has to follow its constructor's seed, as it did for the four distributions."""
-    seed = secret_seed()
+    seed, guard = secret_seed(), guard_of(job.settings.device, len(job.audit.hardened))
+    match = None
     for perturb in (True, False):
         try:
-            reply = party.ask({"do": "rebuild", "weight_seed": seed, "perturb": perturb})
+            party, claimed = _constructed_again(job, party, seed, perturb, guard)
         except CandidateFailure as failure:
-            if party.worker.poll() is None:  # it can be constructed once in a process, which is no fault of a kernel
-                why = f"it could not be constructed again: {str(failure)[-400:]}"
-                return HardenedTrial(distribution=FRESH_WEIGHTS, applicable=False, comparable=False, detail=why)
+            if perturb:  # it may be more than a constructor takes
+                continue
             blamed = job.blame(failure)
             return HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
-        digests = errors.reference.rebuild(seed, perturb)
-        match = layout.weights_match(reply.get("weights", []), digests)
-        if match or not perturb:
+        match = layout.weights_match(claimed, errors.reference.rebuild(seed, perturb))
+        if match:
             break
-    trial = _trial(job, party, errors, FRESH_WEIGHTS, partial(errors.reference.draw, STANDARD_DISTRIBUTION))
+    draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
+    trial = _trial(job, party, errors, Law(FRESH_WEIGHTS, draw, guard))
     return trial.model_copy(update={"parameters": {"perturbed": perturb}, "comparable": match})
+
+
+def _constructed_again(
+    job: Job, party: Party, seed: int, perturb: bool, guard: layout.Guard
+) -> tuple[Party, list[Any]]:
+    """The candidate's model from another seed, and what is claimed of its weights: in the same worker or, since to be
+    constructed once in a process is no fault of a kernel, in one of its own. Raises CandidateFailure."""
+    how = {"perturb": perturb, "guard": asdict(guard)}
+    if party.worker.poll() is None:
+        try:
+            return party, party.ask({"do": "rebuild", "weight_seed": seed, **how}).get("weights", [])
+        except CandidateFailure:
+            party.close()  # its memory is the next one's
+    another = job.start(job.candidate, "ModelNew", "candidate again")
+    another.deadline = party.deadline
+    job.post_model(another, seed, digests=True, more=how)
+    return another, job.await_model(another).get("weights", [])

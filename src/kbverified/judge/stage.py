@@ -143,10 +143,14 @@ class Job:
         with machines_fault(f"the {party.name} could not open the device"):
             party.reply()
 
-    def post_model(self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False) -> None:
-        """Tell a worker to construct its model on the leased device; ``await_model`` waits for it."""
-        message = self._start_message(party, weight_seed)
-        message["digests"] = digests
+    def post_model(
+        self, party: Party, weight_seed: int = WEIGHT_SEED, digests: bool = False, more: dict[str, Any] | None = None
+    ) -> None:
+        """Tell a worker to construct its model on the leased device; ``await_model`` waits for it.
+
+        ``more``: what else the worker's ``start`` is told.
+        """
+        message = {**self._start_message(party, weight_seed), "digests": digests, **(more or {})}
         if party.class_name == "ModelNew":
             headers = slim_tree.existing(self.settings.build_root, toolchain.find(self.settings.arch))
             message.update(build_directory=str(self.build), build_writable=self.build_writable)

@@ -34,8 +34,8 @@ class Law:
     name: str
     """Stands in the record as the trial's distribution."""
     draw: Callable[[int], Inputs]
-    rubbish: bool = False
-    """Memory that the launch may be given holds rubbish before."""
+    guard: layout.Guard | None = None
+    """What lies around inputs and outputs, and in free memory before the launch."""
 
 
 class NotApplicable(Exception):
@@ -73,12 +73,12 @@ def _launch(job: Job, party: Party, law: Law) -> tuple[list[torch.Tensor], Input
     """The candidate's outputs in private memory, and the inputs as the judge draws them again afterwards."""
     seed = secret_seed()
     inputs = law.draw(seed)
-    exchange = Exchange(job.device, party, job.audit, job.settings.dtype)
+    exchange = Exchange(job.device, party, job.audit, job.settings.dtype, law.guard)
     try:
         exchange.offer(inputs)
         del inputs
         # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
-        exchange.forward(job.settings.build_timeout_s if job.builds_in_gate else None, law.rubbish)
+        exchange.forward(job.settings.build_timeout_s if job.builds_in_gate else None)
         job.builds_in_gate = False
         answers = exchange.take()
         exchange.release_outputs()

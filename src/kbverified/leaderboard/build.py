@@ -21,7 +21,7 @@ from kbverified.hardened.verdict import undecidable
 from kbverified.kernel_table import MEMORY_FIELDS
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.conditions import arms_of, check_frames, conditions_of, summary_of
-from kbverified.leaderboard.model import Common, Entry, Estimate, Excluded, Leaderboard
+from kbverified.leaderboard.model import Common, Entry, Estimate, Excluded, Leaderboard, OfClasses
 from kbverified.metrics import Arm
 from kbverified.records import ProblemRecord
 from kbverified.roofline.columns import claim_stage
@@ -30,6 +30,10 @@ from kbverified.statistics import Floats, Interval
 from kbverified.verdicts import TESTS, Test
 
 Row = Mapping[str, Any]
+
+NUMERICS_SHOWN = (("fp32",), ("fp32", "undetermined"))
+"""Classes of arithmetic (numerics.py) that count together: what is known to be float32, and what is not known to be
+narrower, as where rounding operands hardly changes an output."""
 
 
 @dataclass(frozen=True)
@@ -321,6 +325,7 @@ def _entry(
             _claim(row, arm, "below_floor") is True and _claim(row, arm, "implausible") is not True for row in verified
         ),
         n_by_numerics=dict(sorted(Counter(row["numerics_class"] for row in verified if row["numerics_class"]).items())),
+        by_numerics=tuple(_of_classes(classes, rows, scope, arm, test, settings) for classes in NUMERICS_SHOWN),
         memory_efficiency={f: mean_estimate(values, scope, why_memory[f], settings) for f, values in memory.items()},
         memory_efficient={
             f: share_estimate(
@@ -328,6 +333,26 @@ def _entry(
             )
             for f, values in memory.items()
         },
+    )
+
+
+def _of_classes(
+    classes: tuple[str, ...], rows: Sequence[Row], scope: Scope, arm: Arm, test: Test, settings: AggregationSettings
+) -> OfClasses:
+    """An entry's correctness and Correct Speedup over samples of some classes of arithmetic."""
+    counting = [row for row in rows if row["numerics_class"] in classes]
+    best = best_samples(counting, scope.problems, arm, test)
+    speedups = best.column(f"speedup_{arm}")
+    told = any(row["numerics_class"] for row in rows)
+    why_none = (
+        None if told or not rows else "no class of arithmetic is told: for fp32 candidates that were compared only"
+    )
+    why_speed = why_none or _why_none(counting, best, test, f"speedup_{arm}", sum(s is not None for s in speedups))
+    return OfClasses(
+        classes=classes,
+        n_solved=sum(best.solved),
+        correctness=share_estimate(best.solved, scope, why_none or _why_unjudged(rows, test), settings),
+        correct_speedup=mean_estimate(speedups, scope, why_speed, settings),
     )
 
 

@@ -29,6 +29,18 @@ class Estimate(Record):
         return self
 
 
+class OfClasses(Record):
+    """What an entry comes to where only verified samples count that used one of these classes of arithmetic.
+
+    The others do not count as verified: another sample of the problem may win, or the problem is not solved.
+    """
+
+    classes: tuple[str, ...]
+    n_solved: int
+    correctness: Estimate
+    correct_speedup: Estimate
+
+
 class Entry(Record):
     """One generator on one suite and level, under one arm and one correctness test."""
 
@@ -64,6 +76,8 @@ class Entry(Record):
     """Verified samples that are faster than the reference's bytes and FLOPs allow, and not implausible. They count."""
     n_by_numerics: dict[str, int]
     """Verified samples by the class of arithmetic that they used (numerics.py); those without one are in none."""
+    by_numerics: tuple[OfClasses, ...] = ()
+    """For build.NUMERICS_SHOWN. Empty in leaderboards from before there were any."""
     memory_efficiency: dict[str, Estimate]
     """By memory figure; ``allocator_peak`` is the published one. For the samples that won on speed in this arm."""
     memory_efficient: dict[str, Estimate]

@@ -74,6 +74,9 @@ def _estimates(entry: Entry) -> Iterator[tuple[str, Estimate]]:
     yield "correctness", entry.correctness
     yield "correct_speedup", entry.correct_speedup
     yield from ((f"fast_{p}", estimate) for p, estimate in entry.fast_p.items())
+    for part in entry.by_numerics:
+        yield f"correctness_{'_or_'.join(part.classes)}", part.correctness
+        yield f"correct_speedup_{'_or_'.join(part.classes)}", part.correct_speedup
     yield "sol_score", entry.sol_score
     yield from ((f"memory_efficiency_{name}", estimate) for name, estimate in entry.memory_efficiency.items())
     yield from ((f"memory_efficient_{name}", estimate) for name, estimate in entry.memory_efficient.items())
@@ -158,6 +161,22 @@ def headline_rows(leaderboard: Leaderboard) -> list[list[str]]:
     return rows
 
 
+def numerics_table(leaderboard: Leaderboard) -> tuple[list[str], list[list[str]]]:
+    """The headline's arm and test again, and beside it what is left where narrower arithmetic does not count."""
+    c = leaderboard.conditions
+    mine = [e for e in leaderboard.entries if (e.arm, e.test) == (c.headline_arm, c.headline_test) and e.by_numerics]
+    header = ["generator", "suite", "level", f"correct % {c.headline_test}", "Correct Speedup (n)"]
+    for part in mine[0].by_numerics if mine else ():
+        header += [f"{' or '.join(part.classes)} only: correct %", "Correct Speedup (n)"]
+    rows = []
+    for entry in mine:
+        level = "all" if entry.level is None else str(entry.level)
+        every = [_percent(entry.correctness), _factor(entry.correct_speedup)]
+        parts = [cell for p in entry.by_numerics for cell in (_percent(p.correctness), _factor(p.correct_speedup))]
+        rows.append([entry.generator, entry.suite, level, *every, *parts])
+    return header, rows
+
+
 # --- Markdown -----------------------------------------------------------------------------------------------
 
 
@@ -188,6 +207,10 @@ def conditions_lines(leaderboard: Leaderboard) -> list[str]:
 def markdown_text(leaderboard: Leaderboard) -> str:
     """The leaderboard to read: headline, conditions, what was not measured, left out, and the verdicts."""
     lines = ["# Leaderboard", "", *_table(headline_columns(leaderboard), headline_rows(leaderboard)), ""]
+    header, rows = numerics_table(leaderboard)
+    if rows:
+        title = f"## By arithmetic ({leaderboard.conditions.headline_arm}+{leaderboard.conditions.headline_test})"
+        lines += [title, "", *_table(header, rows), "", _NUMERICS_MEANING, ""]
     lines += ["## Conditions", "", *(f"- {line}" for line in conditions_lines(leaderboard))]
     lines += [f"- Arm {arm}: {meaning}." for arm, meaning in ARM_MEANING.items() if arm in leaderboard.conditions.arms]
     lines += ["- Memory: torch's allocator peak, baseline / candidate, of the sample that won on speed.", ""]
@@ -221,6 +244,10 @@ def _null_lines(leaderboard: Leaderboard) -> list[str]:
     return lines
 
 
+_NUMERICS_MEANING = (
+    "The class is that of the result under the original inputs, held against float64: as exact as float32, or not. "
+    "*undetermined* is where no class can be told, as for an output that rounded operands hardly change."
+)
 _MEANS = ("Correct Speedup", "SOL-like score", "memory efficiency")
 
 

@@ -251,3 +251,17 @@ def test_the_gate_does_not_run_before_the_screening(tmp_path):
     with work.screened.open("a") as file:
         file.write(json.dumps({"id": two.id, "outcome": "kept", "reason": ""}) + "\n")
     assert [k.name for k in screening.require(work, kernels)] == ["p", two.id]
+
+
+def test_the_public_parents_are_in_the_order_of_their_rule():
+    """What of it can be told without the sources; the rest was checked once (parents.py)."""
+    listed = parents.listing.read_list(parents.PUBLIC)
+    known = {one.sha256 for one in parents.listing.read_list(parents.PROJECT / "docs/runs/candidates.jsonl")}
+    assert len(listed) == parents.PUBLIC_PARENTS and {one.sha256 for one in listed} <= known
+    assert len({one.problem for one in listed}) == len(listed)
+    turns = [sum(other.generator == one.generator for other in listed[:i]) for i, one in enumerate(listed)]
+    order = sorted(zip(turns, listed, strict=True), key=lambda pair: (pair[0], pair[1].generator))
+    assert [one for _, one in order] == listed
+    for one in listed:
+        mine = [other.sha256 for other in listed if other.generator == one.generator]
+        assert mine == sorted(mine)
