@@ -105,7 +105,7 @@ def test_who_keeps_the_device_busy_during_the_baselines_batches_loosens_nothing(
 ):
     """A thread of the candidate can do so in every batch but the first, which is made before it starts.
 
-    By how much is the operating system's choice, so that here a second is added to what such a batch takes; added to
+    By how much is the operating system's choice, so that here a second is added to what each of its launches takes; added to
     the first as well, nothing would be left to enforce.
     """
     run_batch, of_baseline = bound.run_batch, []
@@ -117,7 +117,7 @@ def test_who_keeps_the_device_busy_during_the_baselines_batches_loosens_nothing(
         of_baseline.append(side.job.party.flags is None)  # None: the candidate's model has not been asked for yet
         if len(of_baseline) <= undisturbed:
             return found
-        return dataclasses.replace(found, wall_ms=found.wall_ms + 1000.0)
+        return dataclasses.replace(found, walls_ms=tuple(wall + 1000.0 for wall in found.walls_ms))
 
     monkeypatch.setattr(bound, "run_batch", disturbed)
     record = timed(FORGED_CLOCK)

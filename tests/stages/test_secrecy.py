@@ -38,13 +38,23 @@ def step(name):
 around(party.Party, "post", lambda r, a, k: messages.append(a[1]))
 around(party.Party, "post", lambda r, a, k: events.append(["post " + a[1]["do"]]))
 around(exchange.Exchange, "offer", lambda r, a, k: events.append(["offer", bits(a[1].tensors)]))
-around(exchange.Exchange, "write", lambda r, a, k: events.append(["write", bits(a[2].tensors)]))
 around(exchange.Exchange, "take", step("take"))
 around(exchange.Exchange, "release_outputs", step("release"))
 around(exchange.Exchange, "inputs_unchanged", lambda r, a, k: events.append(["unchanged", bits(a[1].tensors)]))
 around(reference.Reference, "draw", lambda r, a, k: events.append(["draw", bits(r.tensors), a[1]]))
 around(reference.Reference, "draw_law", lambda r, a, k: events.append(["draw", bits(r[0].tensors), a[1]]))
 around(reference.Reference, "forward", lambda r, a, k: events.append(["expected", bits(a[1].tensors)]))
+
+writer = exchange.Exchange.writer
+
+def recording_writer(self, index, inputs):
+    write = writer(self, index, inputs)
+    def write_and_tell():
+        write()
+        events.append(["write", bits(inputs.tensors)])
+    return write_and_tell
+
+exchange.Exchange.writer = recording_writer
 for module in (trial, rounds, inputs):
     around(module, "secret_seed", lambda r, a, k: seeds.append(r))
 

@@ -97,7 +97,7 @@ def test_run_times_and_the_graph_of_rules_are_there(reported) -> None:
     # Three candidates, two problems, two generators.
     assert Counter(entry["rule"] for entry in runtimes) == {
         "audit_problem": 2, "compile": 3, "hidden_gate": 3, "time": 6, "memory": 3, "aggregate": 2, "ceilings": 1,
-        "leaderboard": 1,
+        "leaderboard": 1, "page": 1,
     }  # fmt: skip
     gate = tree.read("results/hidden-gate/good/tiny/level1_1/0.json")["provenance"]
     longest = max(entry["runtime"] for entry in runtimes if entry["rule"] == "hidden_gate")
