@@ -21,7 +21,7 @@ from kbverified.paper.published import (
     numbers,
     selected_problems,
 )
-from kbverified.paper.scopes import best, scopes_of
+from kbverified.paper.scopes import best
 from kbverified.paper.topics.decomposition import TAKEN, UNTIMED, Fate, decompose, together
 from kbverified.tau_sweep import rows_at
 
@@ -125,7 +125,7 @@ class Run:
         """Share of the verified winners that need more memory than the baseline."""
         view = self.at(question.dtype, question.tau)
         assert question.arm is not None and question.test is not None
-        for per_test in scopes_of(view):
+        for per_test in view.scopes:
             scope = per_test[question.test]
             if (scope.suite, scope.level) == (self.suite, question.level):
                 won = best(view, generator, scope, question.arm, question.test).winners

@@ -6,32 +6,35 @@ two of the leaderboard's means is taken over the same draws as the means themsel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from kbverified.aggregation import AggregationSettings
-from kbverified.leaderboard.build import Best, Scope, best_samples, mean_estimate, scopes
-from kbverified.leaderboard.model import Entry, Estimate
+from kbverified.leaderboard.build import Best, Scope, best_samples
+from kbverified.leaderboard.model import Entry
 from kbverified.leaderboard.render import ARM_MEANING
 from kbverified.metrics import Arm
-from kbverified.paper.contrasts import ALIKE
 from kbverified.paper.finding import conditions
 from kbverified.paper.inputs import PaperInputs
 from kbverified.verdicts import Test
 
 
-def scopes_of(inputs: PaperInputs) -> list[dict[Test, Scope]]:
-    """Each suite's levels, then the suite (level None), per test."""
-    return scopes(inputs.problems, inputs.dtypes.values(), inputs.settings)
-
-
 def suites_of(inputs: PaperInputs) -> list[dict[Test, Scope]]:
     """The suites as a whole, per test."""
-    return [per_test for per_test in scopes_of(inputs) if per_test["standard"].level is None]
+    return [per_test for per_test in inputs.scopes if per_test["standard"].level is None]
 
 
 def models(inputs: PaperInputs) -> list[str]:
     """The generators that the paper speaks of: renamed references are no model's, they are left to the A/A study."""
     return [name for name in inputs.generators if name not in inputs.references]
+
+
+def by_dtype(inputs: PaperInputs) -> Mapping[str, list[str]]:
+    """Models by dtype, in order; those without one dtype of their own are left out."""
+    found: dict[str, list[str]] = {}
+    for name in models(inputs):
+        dtype = inputs.dtypes[name]
+        if dtype and "+" not in dtype:
+            found.setdefault(dtype, []).append(name)
+    return found
 
 
 def generators_in(inputs: PaperInputs, suite: str) -> list[str]:
@@ -60,28 +63,6 @@ def best(inputs: PaperInputs, generator: str, scope: Scope, arm: Arm, test: Test
 def speedups(inputs: PaperInputs, generator: str, scope: Scope, arm: Arm, test: Test) -> list[float | None]:
     """The winner's speedup per problem of a scope, None where nothing was verified and timed."""
     return best(inputs, generator, scope, arm, test).column(f"speedup_{arm}")
-
-
-def mean_of_ratios(
-    a: Sequence[float | None], b: Sequence[float | None], scope: Scope, settings: AggregationSettings
-) -> Estimate:
-    """Geometric mean of a / b over the problems that have both: how one and the same problem differs.
-
-    One entry per problem of the scope. ``contrasts.mean_ratio`` is the ratio of two means, each over its own problems.
-    """
-    ratios = [None if x is None or y is None else x / y for x, y in zip(a, b, strict=True)]
-    found = mean_estimate(ratios, scope, "no problem was solved and timed on both sides", settings)
-    if found.value is not None and all(ratio in (None, 1.0) for ratio in ratios):
-        return Estimate(value=1.0, n=found.n, why_null=ALIKE)
-    return found
-
-
-def with_reasons(contrast: Estimate, *sides: Estimate) -> Estimate:
-    """A contrast that is null because a side is, with the reason of that side."""
-    whys = dict.fromkeys(side.why_null for side in sides if side.value is None and side.why_null)
-    if contrast.value is not None or not whys:
-        return contrast
-    return Estimate(value=None, n=contrast.n, why_null="; ".join(whys))
 
 
 def why_arms_alike(inputs: PaperInputs, generator: str) -> str | None:
@@ -135,13 +116,3 @@ def note_for(inputs: PaperInputs, *, arm: Arm | None = None, test: Test | None =
     if apart := [name for name in inputs.generators if name in inputs.references]:
         text += f" Left to the A/A study: {', '.join(apart)} (renamed references)."
     return text if c.findings else f"{text} Not for findings: no GPU, or mixed environments."
-
-
-def by_dtype(inputs: PaperInputs) -> Mapping[str, list[str]]:
-    """Models by dtype, in order; those without one dtype of their own are left out."""
-    found: dict[str, list[str]] = {}
-    for name in models(inputs):
-        dtype = inputs.dtypes[name]
-        if dtype and "+" not in dtype:
-            found.setdefault(dtype, []).append(name)
-    return found

@@ -184,11 +184,12 @@ def hardened_of(
     rows: Sequence[Row], generator: str, scope: Scope, laws: Sequence[str], settings: AggregationSettings
 ) -> list[Hardened]:
     """Of one generator, an entry for each law; ``scope`` is that of the hardened test."""
+    wanted = set(scope.problems)
     here = [
         (row["problem"], _failed_laws(row))
         for row in rows
         if row["suite"] == scope.suite
-        and row["problem"] in set(scope.problems)
+        and row["problem"] in wanted
         and row["verdict_hidden"] == "pass"
         and row["verdict_hardened"] is not None
     ]

@@ -16,7 +16,7 @@ from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import by_dtype, generators_in, note_for, suites_of
 from kbverified.paper.table import Cell, Column, Table
-from kbverified.paper.topics.tolerance import TEST, curve, taus_of
+from kbverified.paper.topics.tolerance_sweep import TEST, curve, taus_of
 
 TOPIC = "headline"
 

@@ -18,7 +18,6 @@ from kbverified.paper.scopes import (
     models,
     note_for,
     place,
-    scopes_of,
     suites_of,
 )
 from kbverified.paper.table import Cell, Column, Table
@@ -89,7 +88,7 @@ def _quadrants(inputs: PaperInputs) -> Table:
         Column("more_memory", "more memory", kind="percent", interval=True),
     )
     rows: list[tuple[Cell, ...]] = []
-    for scope in (per_test[c.headline_test] for per_test in scopes_of(inputs)):
+    for scope in (per_test[c.headline_test] for per_test in inputs.scopes):
         for name in generators_in(inputs, scope.suite):
             for field in FIGURES:
                 kernels = kernels_of(inputs, scope, field, name)

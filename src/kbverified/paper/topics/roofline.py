@@ -19,7 +19,6 @@ from kbverified.paper.scopes import (
     models,
     note_for,
     place,
-    scopes_of,
 )
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.paper.topics.roofline_figures import figures
@@ -67,7 +66,7 @@ def tables(inputs: PaperInputs) -> list[Table]:
 def headline(inputs: PaperInputs) -> list[tuple[Entry, Scope]]:
     """Entries of the headline arm and test with their scopes, generators in their order."""
     c = inputs.leaderboard.conditions
-    scopes = [per_test[c.headline_test] for per_test in scopes_of(inputs)]
+    scopes = [per_test[c.headline_test] for per_test in inputs.scopes]
     found = (
         (inputs.leaderboard.entry(name, s.suite, s.level, c.headline_arm, c.headline_test), s)
         for name in models(inputs)

@@ -18,7 +18,7 @@ from kbverified.paper import style
 from kbverified.paper.axes import factor_axis, factor_limits, spread
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import several_suites
-from kbverified.paper.topics.tolerance import NOTHING, TEST, Swept, curve, mean
+from kbverified.paper.topics.tolerance_sweep import NOTHING, TEST, Swept, curve, mean
 
 POINTS_PER_DECADE = 8
 _SHADE = 0.22
