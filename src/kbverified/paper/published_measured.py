@@ -9,7 +9,7 @@ from functools import lru_cache
 from kbverified import kernel_table, leaderboard
 from kbverified.aggregation import AggregationSettings
 from kbverified.keys import ProblemKey
-from kbverified.leaderboard.build import Scope, clustered_share_estimate, share_estimate
+from kbverified.leaderboard.build import Scope, share_estimate
 from kbverified.leaderboard.model import Estimate
 from kbverified.paper.inputs import PaperInputs, make
 from kbverified.paper.published import (
@@ -21,8 +21,8 @@ from kbverified.paper.published import (
     numbers,
     selected_problems,
 )
-from kbverified.paper.scopes import best
 from kbverified.paper.topics.decomposition import TAKEN, UNTIMED, Fate, decompose, together
+from kbverified.paper.topics.memory_kernels import kernels_of, share_needing_more
 from kbverified.tau_sweep import rows_at
 
 
@@ -128,10 +128,8 @@ class Run:
         for per_test in view.scopes:
             scope = per_test[question.test]
             if (scope.suite, scope.level) == (self.suite, question.level):
-                won = best(view, generator, scope, question.arm, question.test).winners
-                ratios = [(row["problem"], row["memory_ratio_allocator_peak"]) for row in won if row is not None]
-                units = [(problem, ratio < 1.0) for problem, ratio in ratios if ratio is not None]
-                return clustered_share_estimate(units, "no winner's memory was measured", view.settings)
+                kernels = kernels_of(view, scope, "allocator_peak", generator, question.arm, question.test)
+                return share_needing_more(kernels, view.settings)
         return Estimate(value=None, n=0, why_null="no such level")
 
     def _decomposition(self, question: Question, category: str) -> Estimate | str:

@@ -88,10 +88,14 @@ def level_word(level: int | None) -> str:
     return "all" if level is None else str(level)
 
 
+def level_title(level: int | None) -> str:
+    """A level on its own, as a figure's title: ``level 1``, ``all levels``."""
+    return "all levels" if level is None else f"level {level}"
+
+
 def place(inputs: PaperInputs, suite: str, level: int | None) -> str:
-    """A scope as part of a sentence: ``level 1``, ``all levels``, with the suite where there are several."""
-    words = "all levels" if level is None else f"level {level}"
-    return f"{words} of {suite}" if several_suites(inputs) else words
+    """A scope as part of a sentence: ``level_title``, with the suite where there are several."""
+    return f"{level_title(level)} of {suite}" if several_suites(inputs) else level_title(level)
 
 
 def conditions_for(
