@@ -8,7 +8,7 @@ from typing import Any
 from kbverified import protocol
 from kbverified.kernel_table import column_name
 from kbverified.keys import ProblemKey
-from kbverified.leaderboard.build import why_inactive
+from kbverified.leaderboard.scopes import why_inactive
 from kbverified.metrics import Arm
 from kbverified.page.packing import numbers, words
 from kbverified.page.rule import Step

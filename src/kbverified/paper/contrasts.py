@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from kbverified import metrics, statistics
 from kbverified.aggregation import AggregationSettings
-from kbverified.leaderboard.build import Scope, estimate_of, mean_estimate
+from kbverified.leaderboard.estimates import estimate_of, mean_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 
 ALIKE = "no interval: nothing differs on any problem"
 """Every resample would give the same number, and a bootstrap would claim certainty."""

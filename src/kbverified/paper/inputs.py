@@ -14,8 +14,8 @@ import pandas as pd
 from kbverified import kernel_table, leaderboard, records
 from kbverified.aggregation import AggregationSettings, load_problems
 from kbverified.keys import ProblemKey
-from kbverified.leaderboard.build import Scope, dtype_of, scopes, why_inactive
 from kbverified.leaderboard.model import Leaderboard
+from kbverified.leaderboard.scopes import Scope, dtype_of, scopes, why_inactive
 from kbverified.records import ProblemRecord
 from kbverified.verdicts import Test
 

@@ -9,8 +9,9 @@ from functools import lru_cache
 from kbverified import kernel_table, leaderboard
 from kbverified.aggregation import AggregationSettings
 from kbverified.keys import ProblemKey
-from kbverified.leaderboard.build import Scope, share_estimate
+from kbverified.leaderboard.estimates import share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.paper.inputs import PaperInputs, make
 from kbverified.paper.published import (
     MORE_MEMORY,

@@ -1,6 +1,6 @@
 """Problem sets, winners and the words for them, as the leaderboard has them: for what its entries do not hold.
 
-Nothing is defined here. Active problems, resamples and best of N are those of leaderboard/build.py, so that a ratio of
+Nothing is defined here. Active problems, resamples and best of N are those of leaderboard/scopes.py, so that a ratio of
 two of the leaderboard's means is taken over the same draws as the means themselves.
 """
 
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kbverified.leaderboard.build import Best, Scope, best_samples
 from kbverified.leaderboard.model import Entry
 from kbverified.leaderboard.render import ARM_MEANING
+from kbverified.leaderboard.scopes import Best, Scope, best_samples
 from kbverified.metrics import Arm
 from kbverified.paper.finding import conditions
 from kbverified.paper.inputs import PaperInputs

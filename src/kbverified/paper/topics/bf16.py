@@ -17,8 +17,9 @@ from functools import lru_cache
 
 from matplotlib.figure import Figure
 
-from kbverified.leaderboard.build import Best, Scope, mean_estimate, share_estimate
+from kbverified.leaderboard.estimates import mean_estimate, share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Best, Scope
 from kbverified.metrics import Arm
 from kbverified.paper.contrasts import mean_of_ratios, share_difference
 from kbverified.paper.finding import Direction, Finding, claim, conditions, report

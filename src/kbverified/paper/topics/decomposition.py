@@ -24,8 +24,9 @@ from typing import Literal, get_args
 from matplotlib.figure import Figure
 
 from kbverified import metrics
-from kbverified.leaderboard.build import Scope, share_estimate
+from kbverified.leaderboard.estimates import share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.metrics import Arm
 from kbverified.paper.contrasts import share_difference
 from kbverified.paper.finding import Finding, claim, conditions, report

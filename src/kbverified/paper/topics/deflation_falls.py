@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kbverified.leaderboard.build import Scope
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.metrics import Arm
 from kbverified.paper.contrasts import mean_of_ratios, mean_ratio, with_reasons
 from kbverified.paper.inputs import PaperInputs

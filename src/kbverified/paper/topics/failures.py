@@ -7,7 +7,7 @@ from functools import lru_cache
 from matplotlib.figure import Figure
 
 from kbverified import protocol
-from kbverified.leaderboard.build import clustered_share_estimate
+from kbverified.leaderboard.estimates import clustered_share_estimate
 from kbverified.paper.finding import Finding, claim, conditions
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import by_dtype, generators_in, level_word, models, note_for, suites_of

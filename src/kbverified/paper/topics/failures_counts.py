@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from kbverified import metrics, protocol
 from kbverified.aggregation import AggregationSettings
-from kbverified.leaderboard.build import Scope, clustered_share_estimate
+from kbverified.leaderboard.estimates import clustered_share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.records import ProblemRecord
 from kbverified.tau_sweep import distributions_of
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbverified.aggregation import AggregationSettings
-from kbverified.leaderboard.build import Scope, clustered_share_estimate
+from kbverified.leaderboard.estimates import clustered_share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.metrics import Arm
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import best, generators_in, models, suites_of

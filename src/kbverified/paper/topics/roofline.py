@@ -8,8 +8,9 @@ counts, one below the *hard floor* is implausible, has no speedup and never wins
 from __future__ import annotations
 
 from kbverified import protocol
-from kbverified.leaderboard.build import Scope, mean_estimate
+from kbverified.leaderboard.estimates import mean_estimate
 from kbverified.leaderboard.model import Entry, Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.paper.finding import Finding, claim, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (

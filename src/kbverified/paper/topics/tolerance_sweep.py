@@ -12,8 +12,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 from kbverified import tau_sweep
-from kbverified.leaderboard.build import Best, Scope, best_samples, mean_estimate, share_estimate
+from kbverified.leaderboard.estimates import mean_estimate, share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Best, Scope, best_samples
 from kbverified.metrics import Arm, within_tolerance
 from kbverified.paper.contrasts import mean_of_ratios, mean_ratio
 from kbverified.paper.inputs import PaperInputs, Row
