@@ -275,7 +275,7 @@ def build_one(told: dict[str, Any]) -> None:
         "headers": report.get("log", "")[:400] if built else "",
         "cpu_s": round(cpu_s() - before, 2),
         "wall_s": round(time.monotonic() - start, 2),
-        **(contents(libraries[0]) if built else {}),
+        **(contents(libraries[0], sorted((folder / "build").rglob("*.o"))) if built else {}),
     }
     Path(told["target"]).write_text(json.dumps(outcome))
 
@@ -286,9 +286,13 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def contents(library: Path) -> dict[str, Any]:
-    """What a library holds, as far as it says what it does: device code, and the symbols that others see."""
-    symbols = printed(["nm", "-DC", str(library)])
+def contents(library: Path, objects: list[Path]) -> dict[str, Any]:
+    """What a library holds, as far as it says what it does: device code, and the symbols that others see.
+
+    Symbols are those of the request's own objects: a C++ runtime that is linked in statically brings others along, by
+    what else of it is used.
+    """
+    symbols = printed(["nm", "-C", "--defined-only", *map(str, objects)])
     section = library.with_suffix(".fatbin")
     printed(["objcopy", "-O", "binary", "--only-section=.nv_fatbin", str(library), str(section)])
     code = section.read_bytes() if section.exists() else b""

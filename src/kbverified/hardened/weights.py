@@ -43,13 +43,14 @@ def perturbed_identity(seed: int) -> Iterator[None]:
 
     try:
         # Memory that nobody has set yet is NaN then (torch.utils.deterministic), and not by chance a constant.
-        torch.use_deterministic_algorithms(True, warn_only=True)
+        # Set directly: torch.use_deterministic_algorithms imports inductor, a second on either side.
+        torch._C._set_deterministic_algorithms(True, warn_only=True)
         for name in _FILLING:
             setattr(torch.Tensor, name, moves.after(getattr(torch.Tensor, name)))
         torch.nn.Parameter.__new__ = parameter  # type: ignore[method-assign, assignment]
         yield
     finally:
-        torch.use_deterministic_algorithms(determined, warn_only=only_warns)
+        torch._C._set_deterministic_algorithms(determined, warn_only=only_warns)
         torch.nn.Parameter.__new__ = new  # type: ignore[method-assign]
         for name in _FILLING:
             delattr(torch.Tensor, name)  # torch's own is its base class's
