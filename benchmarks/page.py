@@ -5,7 +5,8 @@ Usage:  python -m benchmarks.page [--generators 7] [--problems 250] [--samples 5
 Writes a synthetic run of that size below the work folder (kept, and used again where it has the same size), builds the
 page from it and prints seconds and bytes. ``--open`` opens it in headless Chromium (playwright from the environment,
 the browser from Debian's package) and prints how long the page took until it could be used, and the frames while it
-scrolled. Sources are of the length of real candidates (5,000 characters), times have as many repetitions as a GPU run.
+scrolled. Sources are of the length of real candidates (5,000 characters), times have as many repetitions as a GPU run:
+that is what a page weighs, and what the paper's synthetic run (kbverified.paper.example) does without.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from kbverified import leaderboard, protocol, records
 from kbverified.aggregation import AggregationSettings, aggregate_generator, load_problems, write_parquet
 from kbverified.keys import CandidateKey, ProblemKey
+from kbverified.leaderboard.render import PAGE_NAME
 from kbverified.page import build
 from kbverified.records import (
     Build,
@@ -145,8 +147,8 @@ def make(root: Path, generators: int, problems: int, samples: int) -> tuple[list
     tables = {}
     for path in kernels:
         candidates = [CandidateKey(path.stem, k.suite, k.problem, s) for k in keys for s in range(samples)]
-        for key in candidates:
-            _write_candidate(root, key, rng)
+        for candidate in candidates:
+            _write_candidate(root, candidate, rng)
         tables[path.stem] = aggregate_generator(root, path.stem, candidates, SETTINGS)
         write_parquet(tables[path.stem], path)
         print(f"{path.stem}: {len(candidates)} candidates", flush=True)
@@ -214,7 +216,7 @@ def main() -> int:
     arguments = parser.parse_args()
     root = arguments.work
     keys, kernels = make(root, arguments.generators, arguments.problems, arguments.samples)
-    out = root / "results" / build.FILE_NAME
+    out = root / "results" / PAGE_NAME
     began, cpu = time.perf_counter(), time.process_time()
     build.write(root, kernels, keys, root / "results" / "leaderboard.json", SETTINGS, out)
     found: dict[str, object] = {

@@ -15,6 +15,7 @@ import record_factory as rf
 from kbverified import leaderboard, protocol
 from kbverified.aggregation import AggregationSettings, aggregate_generator, load_problems, write_parquet
 from kbverified.keys import CandidateKey, ProblemKey
+from kbverified.leaderboard.render import PAGE_NAME
 from kbverified.page import build
 from kbverified.records import Build, CompileRecord, GateRecord, MemoryRecord, TimeRecord
 
@@ -104,7 +105,7 @@ def board_at(root: Path, tau: float) -> leaderboard.Leaderboard:
 
 def write_page(root: Path) -> Path:
     kernels = [root / "results" / "kernels" / f"{generator}.parquet" for generator in GENERATORS]
-    out = root / "results" / build.FILE_NAME
+    out = root / "results" / PAGE_NAME
     return build.write(root, kernels, PROBLEMS, root / "results" / "leaderboard.json", SETTINGS, out, TAUS)
 
 

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from kbverified import config, protocol
-from kbverified.config import ConfigError, load_settings, read_settings, resolve_device, schema_texts, why_no_gpu
+from kbverified import config, device_choice, protocol
+from kbverified.config import ConfigError, load_settings, read_settings, schema_texts
+from kbverified.device_choice import resolve_device, why_no_gpu
 from kbverified.generators import COLUMNS
 from kbverified.keys import EVERY_STAGE
 
@@ -137,15 +138,15 @@ def test_hidden_gpus_are_no_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cuda_without_a_check_and_cpu_ask_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "why_no_gpu", lambda: pytest.fail("asked"))
+    monkeypatch.setattr(device_choice, "why_no_gpu", lambda: pytest.fail("asked"))
     assert resolve_device("cuda", check=False) == "cuda"
     assert resolve_device("cpu") == "cpu"
 
 
 def test_auto_takes_the_gpu_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "why_no_gpu", lambda: None)
+    monkeypatch.setattr(device_choice, "why_no_gpu", lambda: None)
     assert resolve_device("auto") == "cuda"
-    monkeypatch.setattr(config, "why_no_gpu", lambda: NO_GPU)
+    monkeypatch.setattr(device_choice, "why_no_gpu", lambda: NO_GPU)
     assert resolve_device("auto") == "cpu"
 
 

@@ -13,8 +13,8 @@ from kbverified import cli, kernel_table, leaderboard, records
 from kbverified.aggregation import AggregationSettings, MixedEnvironments, aggregate_generator, load_problems
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard import render
-from kbverified.leaderboard.build import why_inactive
 from kbverified.leaderboard.model import Estimate, Leaderboard
+from kbverified.leaderboard.scopes import why_inactive
 from kbverified.records import GateRecord, TimeRecord
 
 SETTINGS = AggregationSettings(resamples=400)

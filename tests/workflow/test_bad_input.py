@@ -13,7 +13,7 @@ from shared_headers import share_headers
 from small_problem import problem_text
 from small_tree import Tree
 
-from kbverified.config import why_no_gpu
+from kbverified.device_choice import why_no_gpu
 
 
 # --- the configuration --------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ OUTPUTS:
     kernels     = results/kernels/{generator}.parquet       one row per candidate
     leaderboard = results/leaderboard.json, .csv, .md
 
-Everything that only interprets records happens here, tau above all: changing it reruns these two rules and no stage.
-These are scripts, since they run once per generator and hand over thousands of paths.
+Everything that only interprets records happens here, tau above all: changing it reruns these two rules, the
+page and the paper, and no stage. These are scripts, since they run once per generator and hand over thousands of paths.
 What is marked with report() is in Snakemake's own report (snakemake --report report.html); records are not, they are
 tens of thousands.
 """

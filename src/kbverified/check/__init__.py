@@ -13,9 +13,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_MACHINE
+
+if TYPE_CHECKING:
+    from kbverified.check.judged import Judged
+    from kbverified.check.question import Question
 
 EXAMPLES = """\
 examples:
@@ -118,7 +122,7 @@ def _check(arguments: argparse.Namespace) -> int:
     return result.outcome.exit_code
 
 
-def _print(result: Any, asked: Any, keep: Path | None) -> None:
+def _print(result: Judged, asked: Question, keep: Path | None) -> None:
     from rich.console import Console
 
     from kbverified.check.report import print_report

@@ -44,6 +44,7 @@ class Live:
             self._status.update(Text(f"{step} {seconds:.0f} s{waits}"))
 
     def done(self, step: Done) -> None:
+        """A step is over: its line stays."""
         line = f"  {step.name:<{self._width}}  {step.duration_s:6.1f} s  {outcome(step)}"
         self._console.print(Text(printable(line)), soft_wrap=True)
 

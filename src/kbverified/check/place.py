@@ -112,7 +112,7 @@ def _manifest(question: Question, problem: Path) -> str:
         problem=question.problem.key.problem,
         name=question.problem.name,
         level=question.problem.key.level,
-        sha256=hashlib.sha256(problem.read_bytes()).hexdigest(),
+        sha256=_sha256(problem),
         source="kbverified check",
     )
     return problems.manifest_text([row])

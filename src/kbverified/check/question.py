@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from kbverified import problems, protocol
-from kbverified.config import Timeouts, resolve_device, why_no_gpu
+from kbverified.config import Timeouts
+from kbverified.device_choice import resolve_device, why_no_gpu
 from kbverified.keys import (
     BASELINE_STAGES,
     EVERY_STAGE,

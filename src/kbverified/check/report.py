@@ -21,7 +21,7 @@ from kbverified.kernel_table import MEMORY_FIELDS, column_name
 from kbverified.keys import BASELINE_STAGES, TIME_STAGES
 from kbverified.leaderboard.conditions import to_review
 from kbverified.leaderboard.render import ARM_MEANING, DASH
-from kbverified.metrics import ARMS, EVERY_ARM
+from kbverified.metrics import ARMS, EVERY_ARM, within_tolerance
 from kbverified.verdicts import TESTS
 
 Row = Mapping[str, Any]
@@ -41,8 +41,9 @@ def print_report(judged: Judged, question: Question, console: Console) -> None:
     if "hidden-gate" in question.stages:
         _section(console, "Right?", correctness(row, question))
     if set(TIME_STAGES) & set(question.stages):
-        _section(console, "Times: median [95 % interval]", times(row, question))
-        _section(console, "Speedup: reference / candidate [95 % interval]", speedups(row, question))
+        interval = f"[{100 * protocol.CONFIDENCE:g} % interval]"
+        _section(console, f"Times: median {interval}", times(row, question))
+        _section(console, f"Speedup: reference / candidate {interval}", speedups(row, question))
     if "memory" in question.stages:
         _section(console, "Memory of one forward: reference / candidate", memory(row))
     notes = list(remarks(row, question, judged.details))
@@ -90,6 +91,8 @@ def _add(table: Table, *cells: str) -> None:
     table.add_row(*(Text(printable(cell)) for cell in cells))
 
 
+_WITHIN = {True: "within tau", False: "above tau", None: ""}
+
 # --- the sections -------------------------------------------------------------------------------------------
 
 
@@ -102,13 +105,14 @@ def correctness(row: Row, question: Question) -> Table:
         _add(table, f"{test} test{' (asked)' if test == question.test else ''}", verdict, "", "", "")
     for name in protocol.DISTRIBUTIONS:
         tolerance = row[f"critical_tolerance_{name}"]
-        verdict = "" if tolerance is None else "within tau" if tolerance <= question.tau else "above tau"
+        verdict = _WITHIN[within_tolerance(tolerance, question.tau)]
         errors = (row[f"scaled_error_{name}"], row[f"reference_scaled_error_{name}"])
         _add(table, name, verdict, _small(tolerance), *map(_small, errors))
     return table
 
 
 def times(row: Row, question: Question) -> Table:
+    """Both sides' medians of each timing stage that was asked for, in ms, or why there is none."""
     table = _table("", "reference", "candidate", "rounds", "least possible")
     for stage in TIME_STAGES:
         if stage not in question.stages:
@@ -125,6 +129,7 @@ def times(row: Row, question: Question) -> Table:
 
 
 def speedups(row: Row, question: Question) -> Table:
+    """Each arm that is always reported or was asked for, or why it has no value."""
     table = _table("arm", "", "what it is")
     asked = [arm for arm in EVERY_ARM if arm in ARMS or BASELINE_STAGES[arm] in question.stages]
     for arm in asked:
@@ -136,6 +141,7 @@ def speedups(row: Row, question: Question) -> Table:
 
 
 def memory(row: Row) -> Table | str:
+    """Both sides' memory figures and their ratios; a sentence where none was measured."""
     if all(row[f"memory_ratio_{name}"] is None for name in MEMORY_FIELDS):
         return f"{DASH} {row['why_null_memory']}"
     table = _table("", "reference", "candidate", "ratio")

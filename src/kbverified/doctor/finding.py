@@ -54,11 +54,17 @@ def size(nbytes: int | None) -> str:
     return "unknown" if nbytes is None else f"{nbytes / GIB:.1f} GiB"
 
 
-def room(name: str, folder: Path, least: int, comfortable: int, purpose: str) -> Finding:
+def nearest(folder: Path) -> Path:
+    """The folder, or the first one above it that is there."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def room(name: str, folder: Path, least_bytes: int, comfortable_bytes: int, purpose: str) -> Finding:
     """Free space of the file system of a folder, which need not be there yet. Raises OSError."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(nearest(folder)).free
     value = f"{folder}: {size(free)} free"
-    if free < least:
+    if free < least_bytes:
         return fail(name, value, f"make room: {purpose}")
-    return ok(name, value) if free >= comfortable else warn(name, value, f"{size(comfortable)} are better: {purpose}")
+    if free < comfortable_bytes:
+        return warn(name, value, f"{size(comfortable_bytes)} are better: {purpose}")
+    return ok(name, value)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbverified import config, lease
+from kbverified import device_choice, lease
 from kbverified.doctor.finding import Finding, fail, ok, size, warn
 from kbverified.protocol import TIMING_DROP_REASONS
 
@@ -57,7 +57,7 @@ class Machine:
 
     gpus: tuple[GpuState, ...]
     why_none: str | None
-    """Why CUDA cannot be used here, by config.why_no_gpu; None where it can."""
+    """Why CUDA cannot be used here, by device_choice.why_no_gpu; None where it can."""
     nvml: str | None
     """Why NVML says nothing; None where it answers."""
     driver_cuda: str | None = None
@@ -68,7 +68,7 @@ def read() -> Machine:
     """Ask nvidia-smi and NVML. Raises nothing of theirs: what they do not say is None."""
     visible = {gpu.uuid for gpu in lease.visible_gpus()}
     found = lease.installed_gpus()
-    why_none = config.why_no_gpu()
+    why_none = device_choice.why_no_gpu()
     try:
         import pynvml
 

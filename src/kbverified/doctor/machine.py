@@ -12,7 +12,7 @@ from pathlib import Path
 from kbverified import __version__, import_environment, lease
 from kbverified.check.place import CACHE_VARIABLE, build_root, cache_folder
 from kbverified.devices import cpu_model
-from kbverified.doctor.finding import GIB, Finding, fail, ok, room, size, warn
+from kbverified.doctor.finding import GIB, Finding, fail, nearest, ok, room, size, warn
 
 ENOUGH_MEMORY_BYTES = 8 * GIB
 """What the workflow's rules ask for of a job on a device (mem_mb)."""
@@ -106,7 +106,7 @@ def folders(root: Path | None) -> Iterator[Finding]:
 
 
 def _usable(name: str, folder: Path) -> Iterator[Finding]:
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    there = nearest(folder)
     if not os.access(there, os.W_OK | os.X_OK):
         yield fail(name, f"{there}: not writable", f"make it writable, or name another folder in {CACHE_VARIABLE}")
     elif os.statvfs(there).f_flag & os.ST_NOEXEC:

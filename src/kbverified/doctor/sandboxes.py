@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from kbverified.check.place import CACHE_VARIABLE
-from kbverified.doctor.finding import Finding, fail, ok, warn
+from kbverified.doctor.finding import Finding, fail, nearest, ok, warn
 from kbverified.sandbox import SandboxError, SpawnRequest, reclaim, spawn
 from kbverified.sandbox.request import LEVEL_OF, Mechanism
 
@@ -57,7 +57,7 @@ def refusal(mechanism: Mechanism) -> str | None:
 
 def reaches(folder: Path, level: Literal["auto", "full", "user", "none"] = "auto") -> Iterator[Finding]:
     """Whether a worker can write where its builds will lie: with another uid, it may not get past the folders above."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    there = nearest(folder)
     try:
         probe = Path(tempfile.mkdtemp(prefix=".doctor-", dir=there))
     except OSError:

@@ -1,62 +1,34 @@
 """From kernel tables and problem audits to a leaderboard. Nothing is read from disk here.
 
-The active problems are the selected ones that are usable and not degenerate: the same set for every generator, arm
-and test, so that no arm can look better by leaving problems out. In each arm the winner among a problem's verified
-samples is chosen by that arm's speedup (metrics.best_of); memory is that of the winner. All intervals come from one
-set of resampled problems per scope, the same for every generator.
+Which problems count, and who wins on them, is in scopes.py; memory is that of the winner. All intervals (estimates.py)
+come from one set of resampled problems per scope, the same for every generator.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from kbverified import kernel_table, metrics, statistics
+from kbverified import kernel_table, metrics
 from kbverified.aggregation import AggregationSettings, non_discriminating
-from kbverified.hardened.verdict import undecidable
 from kbverified.kernel_table import MEMORY_FIELDS
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.conditions import arms_of, check_frames, conditions_of, summary_of
+from kbverified.leaderboard.estimates import estimate_of, mean_estimate, share_estimate
 from kbverified.leaderboard.model import Common, Entry, Estimate, Excluded, Leaderboard, OfClasses
+from kbverified.leaderboard.scopes import Best, Row, Scope, best_samples, dtype_of, scopes, why_inactive
 from kbverified.metrics import Arm
 from kbverified.records import ProblemRecord
 from kbverified.roofline.columns import claim_stage
 from kbverified.roofline.score import mean_interval
-from kbverified.statistics import Floats, Interval
-from kbverified.verdicts import TESTS, Test
-
-Row = Mapping[str, Any]
+from kbverified.verdicts import Test
 
 NUMERICS_SHOWN = (("fp32",), ("fp32", "undetermined"))
 """Classes of arithmetic (numerics.py) that count together: what is known to be float32, and what is not known to be
 narrower, as where rounding operands hardly changes an output."""
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The active problems of one suite and level (None: all levels), and their bootstrap counts."""
-
-    suite: str
-    level: int | None
-    problems: tuple[str, ...]
-    counts: Floats | None
-    undecidable: int = 0
-    """Active problems that are left out of it."""
-
-
-@dataclass(frozen=True)
-class Best:
-    """Per active problem of a scope: solved, and the winner's row, None where no verified sample has a speedup."""
-
-    solved: tuple[bool, ...]
-    winners: tuple[Row | None, ...]
-
-    def column(self, name: str) -> list[float | None]:
-        return [None if row is None else row[name] for row in self.winners]
 
 
 def build(
@@ -120,37 +92,6 @@ def build(
     )
 
 
-def why_inactive(problem: ProblemRecord | None) -> str | None:
-    """Why a problem counts in no metric; None where it is active."""
-    if problem is None:
-        return "not audited: no audit-problem record"
-    if problem.status == "skipped":
-        return f"not audited: {problem.reason}"
-    if not problem.usable:
-        return f"unusable: {problem.detail or 'the reference does not run'}"
-    if problem.degenerate is None:
-        return "not audited: the record does not say whether it is degenerate"
-    return "degenerate: the reference is 0 throughout" if problem.degenerate else None
-
-
-def best_samples(rows: Sequence[Row], problems: Sequence[str], arm: Arm, test: Test) -> Best:
-    """Best of N per problem (in the order of ``problems``) among rows of one generator and suite."""
-    verified: dict[str, list[Row]] = {}
-    for row in rows:
-        if row[f"verdict_{test}"] == "pass":
-            verified.setdefault(row["problem"], []).append(row)
-    name = f"speedup_{arm}"
-    winners = [
-        metrics.best_of(verified.get(p, []), speedup_of=lambda row: row[name], order=lambda row: row["sample"])
-        for p in problems
-    ]
-    return Best(tuple(p in verified for p in problems), tuple(winners))
-
-
-def dtype_of(rows: Sequence[Row]) -> str | None:
-    return "+".join(sorted({row["dtype"] for row in rows if row["dtype"]})) or None
-
-
 def _check_keys(tables: Mapping[str, Sequence[Row]], problems: Mapping[ProblemKey, ProblemRecord | None]) -> None:
     for name, rows in tables.items():
         for row in rows:
@@ -163,51 +104,6 @@ def _check_keys(tables: Mapping[str, Sequence[Row]], problems: Mapping[ProblemKe
                 )
 
 
-def scopes(
-    problems: Mapping[ProblemKey, ProblemRecord | None], dtypes: Iterable[str | None], settings: AggregationSettings
-) -> list[dict[Test, Scope]]:
-    """Each suite's levels, then the suite as a whole, per test. Suites are never pooled: their shapes differ.
-
-    ``problems`` are the selected ones, ``dtypes`` those of the generators (``dtype_of``). All tests share one scope but
-    the hardened one, which leaves out what it cannot decide.
-    """
-    kinds = set(dtypes)
-    found = []
-    for suite in sorted({key.suite for key in problems}):
-        keys = sorted((k for k in problems if k.suite == suite), key=lambda k: (k.level, k.number))
-        for level in [*sorted({key.level for key in keys}), None]:
-            active = tuple(k.problem for k in keys if level in (None, k.level) and not why_inactive(problems[k]))
-            every = _scope(suite, level, active, settings)
-            per_test: dict[Test, Scope] = dict.fromkeys(TESTS, every)
-            found.append(per_test | {"hardened": _decidable(every, problems, kinds, settings)})
-    return found
-
-
-def _scope(suite: str, level: int | None, active: tuple[str, ...], settings: AggregationSettings) -> Scope:
-    seed = statistics.seed_from("problems", suite, active)
-    counts = statistics.resample_counts(len(active), seed, settings.resamples) if active else None
-    return Scope(suite, level, active, counts)
-
-
-def _decidable(
-    scope: Scope,
-    problems: Mapping[ProblemKey, ProblemRecord | None],
-    dtypes: Iterable[str | None],
-    settings: AggregationSettings,
-) -> Scope:
-    """Without the problems that are undecidable in any of the dtypes, so that all generators have the same."""
-    kinds = {dtype for dtype in dtypes if dtype in settings.tau}
-    left = {
-        key.problem
-        for key, problem in problems.items()
-        if key.suite == scope.suite and problem and any(undecidable(problem, dtype) for dtype in kinds if dtype)
-    }
-    if not left.intersection(scope.problems):
-        return scope
-    kept = tuple(problem for problem in scope.problems if problem not in left)
-    return replace(_scope(scope.suite, scope.level, kept, settings), undecidable=len(scope.problems) - len(kept))
-
-
 def _weak_problems(
     problems: Mapping[ProblemKey, ProblemRecord | None], suite: str, tau: float | None
 ) -> frozenset[str]:
@@ -216,54 +112,6 @@ def _weak_problems(
         for key, record in problems.items()
         if key.suite == suite and record and non_discriminating(record, tau)
     )
-
-
-# --- estimates ----------------------------------------------------------------------------------------------
-
-
-def _rounded(value: float) -> float:
-    """Nine significant digits: what is beyond depends on the machine's summation order."""
-    return float(f"{value:.9g}")
-
-
-def estimate_of(value: float | None, interval: Interval | None, n: int, why_null: str | None, few: str) -> Estimate:
-    """Value and interval, rounded; ``why_null`` says why there is no value, ``few`` why a value has no interval."""
-    if value is None:
-        return Estimate(value=None, n=n, why_null=why_null or "not measured")
-    if interval is None:
-        return Estimate(value=_rounded(value), n=n, why_null=few)
-    return Estimate(value=_rounded(value), low=_rounded(interval.low), high=_rounded(interval.high), n=n)
-
-
-def share_estimate(hits: Sequence[bool], scope: Scope, why_null: str | None, settings: AggregationSettings) -> Estimate:
-    """Share of a scope's problems (one entry each) with its interval; null where ``why_null`` says why."""
-    if scope.counts is None or why_null:
-        return Estimate(value=None, n=len(hits), why_null=why_null or "no active problem")
-    interval = statistics.share_interval(hits, scope.counts, settings.confidence)
-    return estimate_of(metrics.share(hits), interval, len(hits), None, "no interval")
-
-
-def clustered_share_estimate(
-    units: Sequence[tuple[str, bool]], why_null: str, settings: AggregationSettings
-) -> Estimate:
-    """Share of (problem, hit) that hit, for what comes several times to a problem; its interval is over problems.
-
-    ``n`` counts units. Null for none, as ``why_null`` says.
-    """
-    interval = statistics.clustered_share_interval(units, settings.confidence, settings.resamples)
-    few = f"no interval: only {len({problem for problem, _ in units})} problems"
-    return estimate_of(metrics.share([hit for _, hit in units]), interval, len(units), why_null, few)
-
-
-def mean_estimate(
-    values: Sequence[float | None], scope: Scope, why_null: str | None, settings: AggregationSettings
-) -> Estimate:
-    """Geometric mean over the problems of a scope (one entry each) that have a value, with its interval."""
-    value, n = metrics.correct_speedup(values)
-    if scope.counts is None or value is None:
-        return Estimate(value=None, n=n, why_null=why_null or "no active problem")
-    interval = statistics.geometric_mean_interval(values, scope.counts, settings.confidence)
-    return estimate_of(value, interval, n, None, f"no interval: only {n} problems have a value")
 
 
 def _why_none(rows: Sequence[Row], best: Best, test: Test, group: str, measured: int) -> str | None:

@@ -11,13 +11,11 @@ from kbverified.aggregation import AggregationSettings
 from kbverified.candidate_records import load_problems, read_candidate
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard.model import Leaderboard
-from kbverified.leaderboard.render import PAGE_NAME
 from kbverified.page import board, candidates, details, html, problem, rule, sweep
 from kbverified.page.packing import pack
 from kbverified.records import ProblemRecord
 from kbverified.verdicts import Test
 
-FILE_NAME = PAGE_NAME
 Row = dict[str, Any]
 
 
@@ -32,9 +30,8 @@ def write(
 ) -> Path:
     """Make the page of some kernel tables, on the selected problems (``keys``), and write it to ``out``.
 
-    ``taus`` are those that have means besides the configured one.
-
-    Records, sources and metadata are read from their places below ``root``. Raises RecordError for a table, leaderboard
+    Records, sources and metadata are read from their places below ``root``. ``taus`` have means besides the configured
+    one. Raises RecordError for a table, leaderboard
     or record that is not what it should be, naming file, field and value; OSError.
     """
     rows = [row for path in kernels for row in kernel_table.rows(kernel_table.read_parquet(path))]

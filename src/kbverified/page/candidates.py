@@ -8,7 +8,7 @@ from typing import Any
 from kbverified import protocol
 from kbverified.kernel_table import column_name
 from kbverified.keys import ProblemKey
-from kbverified.leaderboard.build import why_inactive
+from kbverified.leaderboard.scopes import why_inactive
 from kbverified.metrics import Arm
 from kbverified.page.packing import numbers, words
 from kbverified.page.rule import Step
@@ -18,7 +18,9 @@ from kbverified.verdicts import TESTS, Test
 
 Row = Mapping[str, Any]
 DIGITS = 5
-MEMORY_FIELDS = ("allocator_peak", "device_peak")
+ENDS = ("", "_low", "_high")
+"""Of a number's columns: its value, and its interval's ends."""
+SHOWN_MEMORY_FIELDS = ("allocator_peak", "device_peak")
 """The published figure, and the one that a CPU has."""
 
 
@@ -58,12 +60,9 @@ def columns(
     return found
 
 
-ENDS = ("", "_low", "_high")
-
-
 def memory_field(rows: Sequence[Row]) -> str:
     """The memory figure that the table shows: the published one, unless no row has it."""
-    published, other = MEMORY_FIELDS
+    published, other = SHOWN_MEMORY_FIELDS
     has = any(row[f"memory_ratio_{published}"] is not None for row in rows)
     return published if has or all(row[f"memory_ratio_{other}"] is None for row in rows) else other
 

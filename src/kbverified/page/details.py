@@ -15,6 +15,7 @@ from kbverified.candidate_records import CandidateRecords
 from kbverified.kernel_table import MEMORY_FIELDS, column_name
 from kbverified.keys import TIME_STAGES
 from kbverified.page import histogram
+from kbverified.page.candidates import ENDS
 from kbverified.page.packing import pairs, rounded
 from kbverified.page.rule import Step
 from kbverified.records import CompileRecord, GateRecord, StageRecord, TimeRecord, TrialResult
@@ -148,14 +149,13 @@ def _times(found: CandidateRecords, row: Row, stage: str) -> dict[str, Any] | No
     if not isinstance(record, TimeRecord) or record.status == "skipped":
         return None
     names = ("baseline_ms", "candidate_ms")
-    ends = ("", "_low", "_high")
     return {
         "stage": stage,
         "mode": record.provenance.mode,
         "verdict": record.verdict,
         "baseline_name": row[f"{prefix}_baseline_name"],
         "histogram": histogram.of_rounds(record.rounds),
-        **{name: [rounded(row[f"{prefix}_{name}{end}"], DIGITS) for end in ends] for name in names},
+        **{name: [rounded(row[f"{prefix}_{name}{end}"], DIGITS) for end in ENDS] for name in names},
         "rounds_dropped": record.rounds_dropped,
         "interleaved": record.interleaved,
         "baseline_disturbed": record.baseline_disturbed,

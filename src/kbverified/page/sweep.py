@@ -2,6 +2,9 @@
 
 The page's slider moves verdicts at once, but a mean needs its interval, which is a bootstrap that Python draws. So the
 means of some tolerances are made in advance, each by the one computation that makes the leaderboard itself.
+
+Verdicts are those of rule.py, which has the records: unlike tau_sweep.py, which has the table alone, it knows the
+hardened verdict at a tau that is looser than the run's, too.
 """
 
 from __future__ import annotations

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from kbverified import metrics, statistics
 from kbverified.aggregation import AggregationSettings
-from kbverified.leaderboard.build import Scope, estimate_of
+from kbverified.leaderboard.estimates import estimate_of, mean_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 
 ALIKE = "no interval: nothing differs on any problem"
 """Every resample would give the same number, and a bootstrap would claim certainty."""
@@ -47,3 +48,25 @@ def mean_ratio(
     draws = statistics.geometric_mean_draws(a, scope.counts) / statistics.geometric_mean_draws(b, scope.counts)
     interval = statistics.percentile_interval(draws, n, settings.confidence)
     return estimate_of(mean_a / mean_b, interval, n, None, f"no interval: only {n} problems have a value")
+
+
+def mean_of_ratios(
+    a: Sequence[float | None], b: Sequence[float | None], scope: Scope, settings: AggregationSettings
+) -> Estimate:
+    """Geometric mean of a / b over the problems that have both: how one and the same problem differs.
+
+    One entry per problem of the scope. ``mean_ratio`` is the ratio of two means, each over its own problems.
+    """
+    ratios = [None if x is None or y is None else x / y for x, y in zip(a, b, strict=True)]
+    found = mean_estimate(ratios, scope, "no problem was solved and timed on both sides", settings)
+    if found.value is not None and all(ratio in (None, 1.0) for ratio in ratios):
+        return Estimate(value=1.0, n=found.n, why_null=ALIKE)
+    return found
+
+
+def with_reasons(contrast: Estimate, *sides: Estimate) -> Estimate:
+    """A contrast that is null because a side is, with the reason of that side."""
+    whys = dict.fromkeys(side.why_null for side in sides if side.value is None and side.why_null)
+    if contrast.value is not None or not whys:
+        return contrast
+    return Estimate(value=None, n=contrast.n, why_null="; ".join(whys))

@@ -14,9 +14,10 @@ import pandas as pd
 from kbverified import kernel_table, leaderboard, records
 from kbverified.aggregation import AggregationSettings, load_problems
 from kbverified.keys import ProblemKey
-from kbverified.leaderboard.build import dtype_of, why_inactive
 from kbverified.leaderboard.model import Leaderboard
+from kbverified.leaderboard.scopes import Scope, dtype_of, scopes, why_inactive
 from kbverified.records import ProblemRecord
+from kbverified.verdicts import Test
 
 Row = dict[str, Any]
 
@@ -63,6 +64,11 @@ class PaperInputs:
     def dtypes(self) -> dict[str, str | None]:
         """``fp32``, ``bf16``, both joined by ``+``, or None where nothing was evaluated, by generator."""
         return {name: dtype_of(rows) for name, rows in self.rows.items()}
+
+    @cached_property
+    def scopes(self) -> list[dict[Test, Scope]]:
+        """Each suite's levels, then the suite (level None), per test, with the leaderboard's own resamples."""
+        return scopes(self.problems, self.dtypes.values(), self.settings)
 
     @cached_property
     def active(self) -> tuple[ProblemKey, ...]:

@@ -9,8 +9,9 @@ from functools import lru_cache
 from kbverified import kernel_table, leaderboard
 from kbverified.aggregation import AggregationSettings
 from kbverified.keys import ProblemKey
-from kbverified.leaderboard.build import Scope, clustered_share_estimate, share_estimate
+from kbverified.leaderboard.estimates import share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.paper.inputs import PaperInputs, make
 from kbverified.paper.published import (
     MORE_MEMORY,
@@ -21,8 +22,8 @@ from kbverified.paper.published import (
     numbers,
     selected_problems,
 )
-from kbverified.paper.scopes import best, scopes_of
 from kbverified.paper.topics.decomposition import TAKEN, UNTIMED, Fate, decompose, together
+from kbverified.paper.topics.memory_kernels import kernels_of, share_needing_more
 from kbverified.tau_sweep import rows_at
 
 
@@ -125,13 +126,11 @@ class Run:
         """Share of the verified winners that need more memory than the baseline."""
         view = self.at(question.dtype, question.tau)
         assert question.arm is not None and question.test is not None
-        for per_test in scopes_of(view):
+        for per_test in view.scopes:
             scope = per_test[question.test]
             if (scope.suite, scope.level) == (self.suite, question.level):
-                won = best(view, generator, scope, question.arm, question.test).winners
-                ratios = [(row["problem"], row["memory_ratio_allocator_peak"]) for row in won if row is not None]
-                units = [(problem, ratio < 1.0) for problem, ratio in ratios if ratio is not None]
-                return clustered_share_estimate(units, "no winner's memory was measured", view.settings)
+                kernels = kernels_of(view, scope, "allocator_peak", generator, question.arm, question.test)
+                return share_needing_more(kernels, view.settings)
         return Estimate(value=None, n=0, why_null="no such level")
 
     def _decomposition(self, question: Question, category: str) -> Estimate | str:

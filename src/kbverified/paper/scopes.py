@@ -1,37 +1,40 @@
 """Problem sets, winners and the words for them, as the leaderboard has them: for what its entries do not hold.
 
-Nothing is defined here. Active problems, resamples and best of N are those of leaderboard/build.py, so that a ratio of
+Nothing is defined here. Active problems, resamples and best of N are those of leaderboard/scopes.py, so that a ratio of
 two of the leaderboard's means is taken over the same draws as the means themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from kbverified.aggregation import AggregationSettings
-from kbverified.leaderboard.build import Best, Scope, best_samples, mean_estimate, scopes
-from kbverified.leaderboard.model import Entry, Estimate
+from kbverified.leaderboard.model import Entry
 from kbverified.leaderboard.render import ARM_MEANING
+from kbverified.leaderboard.scopes import Best, Scope, best_samples
 from kbverified.metrics import Arm
-from kbverified.paper.contrasts import ALIKE
 from kbverified.paper.finding import conditions
 from kbverified.paper.inputs import PaperInputs
 from kbverified.verdicts import Test
 
 
-def scopes_of(inputs: PaperInputs) -> list[dict[Test, Scope]]:
-    """Each suite's levels, then the suite (level None), per test."""
-    return scopes(inputs.problems, inputs.dtypes.values(), inputs.settings)
-
-
 def suites_of(inputs: PaperInputs) -> list[dict[Test, Scope]]:
     """The suites as a whole, per test."""
-    return [per_test for per_test in scopes_of(inputs) if per_test["standard"].level is None]
+    return [per_test for per_test in inputs.scopes if per_test["standard"].level is None]
 
 
 def models(inputs: PaperInputs) -> list[str]:
     """The generators that the paper speaks of: renamed references are no model's, they are left to the A/A study."""
     return [name for name in inputs.generators if name not in inputs.references]
+
+
+def by_dtype(inputs: PaperInputs) -> Mapping[str, list[str]]:
+    """Models by dtype, in order; those without one dtype of their own are left out."""
+    found: dict[str, list[str]] = {}
+    for name in models(inputs):
+        dtype = inputs.dtypes[name]
+        if dtype and "+" not in dtype:
+            found.setdefault(dtype, []).append(name)
+    return found
 
 
 def generators_in(inputs: PaperInputs, suite: str) -> list[str]:
@@ -62,28 +65,6 @@ def speedups(inputs: PaperInputs, generator: str, scope: Scope, arm: Arm, test: 
     return best(inputs, generator, scope, arm, test).column(f"speedup_{arm}")
 
 
-def mean_of_ratios(
-    a: Sequence[float | None], b: Sequence[float | None], scope: Scope, settings: AggregationSettings
-) -> Estimate:
-    """Geometric mean of a / b over the problems that have both: how one and the same problem differs.
-
-    One entry per problem of the scope. ``contrasts.mean_ratio`` is the ratio of two means, each over its own problems.
-    """
-    ratios = [None if x is None or y is None else x / y for x, y in zip(a, b, strict=True)]
-    found = mean_estimate(ratios, scope, "no problem was solved and timed on both sides", settings)
-    if found.value is not None and all(ratio in (None, 1.0) for ratio in ratios):
-        return Estimate(value=1.0, n=found.n, why_null=ALIKE)
-    return found
-
-
-def with_reasons(contrast: Estimate, *sides: Estimate) -> Estimate:
-    """A contrast that is null because a side is, with the reason of that side."""
-    whys = dict.fromkeys(side.why_null for side in sides if side.value is None and side.why_null)
-    if contrast.value is not None or not whys:
-        return contrast
-    return Estimate(value=None, n=contrast.n, why_null="; ".join(whys))
-
-
 def why_arms_alike(inputs: PaperInputs, generator: str) -> str | None:
     """Why one arm says nothing beside another for a generator; None where it does."""
     if inputs.dtypes[generator] == "bf16":
@@ -107,10 +88,14 @@ def level_word(level: int | None) -> str:
     return "all" if level is None else str(level)
 
 
+def level_title(level: int | None) -> str:
+    """A level on its own, as a figure's title: ``level 1``, ``all levels``."""
+    return "all levels" if level is None else f"level {level}"
+
+
 def place(inputs: PaperInputs, suite: str, level: int | None) -> str:
-    """A scope as part of a sentence: ``level 1``, ``all levels``, with the suite where there are several."""
-    words = "all levels" if level is None else f"level {level}"
-    return f"{words} of {suite}" if several_suites(inputs) else words
+    """A scope as part of a sentence: ``level_title``, with the suite where there are several."""
+    return f"{level_title(level)} of {suite}" if several_suites(inputs) else level_title(level)
 
 
 def conditions_for(
@@ -135,13 +120,3 @@ def note_for(inputs: PaperInputs, *, arm: Arm | None = None, test: Test | None =
     if apart := [name for name in inputs.generators if name in inputs.references]:
         text += f" Left to the A/A study: {', '.join(apart)} (renamed references)."
     return text if c.findings else f"{text} Not for findings: no GPU, or mixed environments."
-
-
-def by_dtype(inputs: PaperInputs) -> Mapping[str, list[str]]:
-    """Models by dtype, in order; those without one dtype of their own are left out."""
-    found: dict[str, list[str]] = {}
-    for name in models(inputs):
-        dtype = inputs.dtypes[name]
-        if dtype and "+" not in dtype:
-            found.setdefault(dtype, []).append(name)
-    return found

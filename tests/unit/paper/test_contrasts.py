@@ -7,7 +7,7 @@ import pytest
 
 from kbverified import statistics
 from kbverified.aggregation import AggregationSettings
-from kbverified.leaderboard.build import Scope
+from kbverified.leaderboard.scopes import Scope
 from kbverified.paper.contrasts import ALIKE, mean_ratio, share_difference
 
 SETTINGS = AggregationSettings(resamples=1000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from kernel_rows import inputs, row
+from hand_made import inputs, row
 
 from kbverified.paper import build
 from kbverified.paper.topics import aa

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from kernel_rows import inputs, row
+from hand_made import inputs, row
 
 from kbverified.aggregation import AggregationSettings
 from kbverified.leaderboard.model import Estimate

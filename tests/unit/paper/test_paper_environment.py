@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kernel_rows import inputs, row
+from hand_made import inputs, row
 
 from kbverified import protocol
 from kbverified.aggregation import AggregationSettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kernel_rows import EVERY, inputs, row
+from hand_made import EVERY, inputs, row
 
 from kbverified.paper import build
 from kbverified.paper.topics import failures

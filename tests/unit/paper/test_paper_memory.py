@@ -3,9 +3,7 @@
 import math
 
 import pytest
-from hand_made import cells
-from hand_rows import won
-from kernel_rows import inputs
+from hand_made import cells, inputs, won
 
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.topics import memory, memory_figures

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import record_factory as make
-from kernel_rows import inputs, row
+from hand_made import inputs, row
 
 from kbverified.keys import ProblemKey
 from kbverified.paper import build, table

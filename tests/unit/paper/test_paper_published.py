@@ -7,7 +7,7 @@ import json
 
 import pytest
 import record_factory as make
-from kernel_rows import EVERY, inputs, row
+from hand_made import EVERY, inputs, row
 
 from kbverified.keys import ProblemKey
 from kbverified.paper import build

@@ -5,8 +5,7 @@ import random
 
 import pytest
 import record_factory as make
-from hand_rows import won
-from kernel_rows import inputs
+from hand_made import inputs, won
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 

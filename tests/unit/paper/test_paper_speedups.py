@@ -1,9 +1,7 @@
 """The distribution of speedups by hand: what is not solved is part of it."""
 
 import pytest
-from hand_made import cells
-from hand_rows import won
-from kernel_rows import inputs
+from hand_made import cells, inputs, won
 
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.topics import speedups

@@ -9,7 +9,7 @@ from kbverified import leaderboard
 from kbverified.kernel_table import frame
 from kbverified.metrics import share
 from kbverified.paper import table
-from kbverified.paper.topics import tolerance, tolerance_figures
+from kbverified.paper.topics import tolerance, tolerance_figures, tolerance_sweep
 from kbverified.tau_sweep import needed_tau, rows_at
 
 PROBLEMS = [f"level1_{i}" for i in range(1, 9)] + ["level2_1"]
@@ -80,11 +80,11 @@ def test_the_table_at_another_tau_is_the_leaderboard_that_would_be_built_there(i
 
 
 def test_curves_are_the_same_verdicts_at_any_tau(inputs):
-    (part,) = tolerance.whole_suites(inputs)
+    (part,) = tolerance_sweep.whole_suites(inputs)
     taus = tolerance_figures.grid(part.taus)
     assert taus[0] == 1e-5 and taus[-1] == 1e-2 and {LOOSE, TIGHT} <= set(taus) and taus == sorted(set(taus))
     rows = inputs.rows["one"]
-    for tau, best in zip(taus, tolerance.curve(rows, part.scope, "matched", "hidden", taus)):
+    for tau, best in zip(taus, tolerance_sweep.curve(rows, part.scope, "matched", "hidden", taus)):
         at = rows_at(rows, {"fp32": tau}, inputs.problems)
         passing = {row["problem"] for row in at if row["verdict_hidden"] == "pass"}
         assert best.solved == tuple(problem in passing for problem in part.scope.problems)
@@ -139,8 +139,12 @@ def test_without_a_dropped_problem_there_is_no_selection():
 def test_bf16_has_its_own_list_moved_by_the_factor_between_the_tolerances():
     half = [sample("level1_1", tolerance=5e-3, dtype="bf16", speedups=arms(2.0))]
     inputs = make({"one": ROWS, "half": half}, PROBLEMS, taus=(3e-4, 1e-5))
-    assert tolerance.taus_of(inputs, "fp32") == (1e-3, 3e-4, 1e-5)  # the one that decides verdicts is always there
-    assert tolerance.taus_of(inputs, "bf16") == (1e-2, 3e-3)  # 1e-4 is more exact than bf16 is
+    assert tolerance_sweep.taus_of(inputs, "fp32") == (
+        1e-3,
+        3e-4,
+        1e-5,
+    )  # the one that decides verdicts is always there
+    assert tolerance_sweep.taus_of(inputs, "bf16") == (1e-2, 3e-3)  # 1e-4 is more exact than bf16 is
     made = tolerance.tables(inputs)[0]
     assert cells(made, generator="half", level="1", tau=1e-2)["timed"] == 1
     tight = cells(made, generator="half", level="1", tau=3e-3)
@@ -178,7 +182,7 @@ def test_a_winner_that_is_timed_under_tf32_beyond_tau_is_counted():
 def test_without_candidates_everything_says_why(rows):
     inputs = make(rows, PROBLEMS)
     for made in tolerance.tables(inputs):
-        assert made.rows == () and tolerance.NOTHING in table.to_markdown(made)
+        assert made.rows == () and tolerance_sweep.NOTHING in table.to_markdown(made)
     assert sorted(tolerance.figures(inputs)) == ["tolerance_correctness", "tolerance_speedup"]
     (said,) = tolerance.findings(inputs)
     assert said.outcome == "not measured"
@@ -197,7 +201,7 @@ def test_nothing_solved_and_nothing_timed():
 def test_the_figures_lines_are_the_shares(inputs):
     made = tolerance.figures(inputs)["tolerance_correctness"]
     lines = {line.get_linestyle(): line for line in made.axes[0].get_lines()[:2]}
-    (part,) = tolerance.whole_suites(inputs)
+    (part,) = tolerance_sweep.whole_suites(inputs)
     for style, test in (("-", "hidden"), ("--", "standard")):
         for tau, shown in zip(*lines[style].get_data()):
             solved = {r["problem"] for r in inputs.rows["one"] if (needed_tau(r, test) or 1.0) <= tau}

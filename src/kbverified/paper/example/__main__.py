@@ -10,13 +10,14 @@ from pathlib import Path
 
 from kbverified import leaderboard
 from kbverified.aggregation import AggregationSettings
+from kbverified.config import Paper
 from kbverified.keys import ProblemKey
 from kbverified.paper import build
 from kbverified.paper.example import run
 from kbverified.paper.example.truth import NARROW, RENAMED, SAMPLES, SKILL, SUITE
 from kbverified.paper.inputs import load
 
-TAUS = (1e-2, 1e-3, 1e-4)
+TAUS = Paper().taus
 NAMES = {name: name.capitalize() for name in SKILL} | {NARROW: NARROW.removesuffix("-bf16").capitalize()}
 """Two runs of one model, in fp32 and in bf16, have one name."""
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from kbverified import protocol
 from kbverified.aa import ARM_OF_STAGE, Repeat, Study, repeats_of, studies
 from kbverified.keys import STAGE_MODES
-from kbverified.leaderboard.build import estimate_of
+from kbverified.leaderboard.estimates import estimate_of
 from kbverified.leaderboard.model import Estimate
 from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs

@@ -12,6 +12,7 @@ from kbverified.aa import ARM_OF_STAGE, Repeat, Study, known
 from kbverified.keys import STAGE_MODES
 from kbverified.leaderboard.model import Estimate
 from kbverified.paper import style
+from kbverified.paper.scopes import level_title
 
 SHOWN_PERCENT = 5.0
 """Ratios further from 1 than this are counted at the edge, and said."""
@@ -64,8 +65,7 @@ def _curves(repeats: Mapping[str, Sequence[Repeat]], stage: str) -> dict[str, li
 
 
 def _label(name: str, level: int | None, generators: Mapping[str, object]) -> str:
-    words = "all levels" if level is None else f"level {level}"
-    return words if len(generators) == 1 else f"{name}, {words}"
+    return level_title(level) if len(generators) == 1 else f"{name}, {level_title(level)}"
 
 
 def _distribution(axes: Axes, curves: Mapping[str, Sequence[float]]) -> None:

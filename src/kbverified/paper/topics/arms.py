@@ -5,7 +5,7 @@ from __future__ import annotations
 from kbverified.leaderboard.model import Entry, Estimate
 from kbverified.leaderboard.render import ARM_MEANING
 from kbverified.metrics import Arm
-from kbverified.paper.contrasts import mean_ratio
+from kbverified.paper.contrasts import mean_ratio, with_reasons
 from kbverified.paper.finding import Direction, Finding, claim
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
@@ -18,7 +18,6 @@ from kbverified.paper.scopes import (
     speedups,
     suites_of,
     why_arms_alike,
-    with_reasons,
 )
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.verdicts import TESTS, Test
@@ -50,9 +49,11 @@ _KEY = (
 def by_test(inputs: PaperInputs) -> list[dict[str, Entry]]:
     """Entries of one generator, level and test together, by arm; in the order generator, level, test."""
     found: dict[tuple[str, str, int | None, Test], dict[str, Entry]] = {}
+    shown = tests_there(inputs)
     for e in entries_of(inputs):
-        found.setdefault((e.generator, e.suite, e.level, e.test), {})[e.arm] = e
-    return [entries for key, entries in found.items() if key[-1] in tests_there(inputs)]
+        if e.test in shown:
+            found.setdefault((e.generator, e.suite, e.level, e.test), {})[e.arm] = e
+    return list(found.values())
 
 
 def _row_key(e: Entry) -> tuple[Cell, ...]:

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from matplotlib.figure import Figure
 
-from kbverified.leaderboard.build import Best, Scope, mean_estimate, share_estimate
+from kbverified.leaderboard.estimates import mean_estimate, share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Best, Scope
 from kbverified.metrics import Arm
-from kbverified.paper.contrasts import share_difference
+from kbverified.paper.contrasts import mean_of_ratios, share_difference
 from kbverified.paper.finding import Direction, Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
@@ -27,10 +29,8 @@ from kbverified.paper.scopes import (
     by_dtype,
     generators_in,
     level_word,
-    mean_of_ratios,
     note_for,
     place,
-    scopes_of,
 )
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.verdicts import Test
@@ -84,10 +84,11 @@ def arm_of(inputs: PaperInputs) -> Arm:
     return "matched" if inputs.settings.headline_arm in ("published", "ieee") else inputs.settings.headline_arm
 
 
+@lru_cache(maxsize=1)
 def controls(inputs: PaperInputs) -> list[Control]:
     """Every bf16 run on every level and suite in which it has candidates."""
     arm, found = arm_of(inputs), []
-    for per_test in scopes_of(inputs):
+    for per_test in inputs.scopes:
         scope = per_test[TEST]
         here = generators_in(inputs, scope.suite)
         for name, other in counterparts(inputs).items():

@@ -21,7 +21,7 @@ from kbverified.paper.axes import (
     spread,
 )
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import level_word, several_suites
+from kbverified.paper.scopes import level_title, several_suites
 from kbverified.paper.topics.bf16 import Control, mean, solved
 
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -54,8 +54,7 @@ def side_by_side(found: Sequence[Control], why: str, inputs: PaperInputs) -> Fig
                 estimate_point(bottom, shown, y + offset, **_LOOKS[dtype])
                 factors += spread([shown])
         suite = f"{key[0]}, " if several_suites(inputs) else ""
-        title = f"level {level_word(key[1])}" if key[1] is not None else "all levels"
-        top.set_title(f"{suite}{title}")
+        top.set_title(f"{suite}{level_title(key[1])}")
         top.set_xlim(-0.03, 1.03)
         top.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=None))
         top.set_xlabel("solved (%)")

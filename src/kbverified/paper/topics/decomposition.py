@@ -18,18 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from matplotlib.figure import Figure
 
 from kbverified import metrics
-from kbverified.leaderboard.build import Scope, share_estimate
+from kbverified.leaderboard.estimates import share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.metrics import Arm
 from kbverified.paper.contrasts import share_difference
 from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs, Row
-from kbverified.paper.scopes import by_dtype, generators_in, level_word, note_for, place, scopes_of
+from kbverified.paper.scopes import by_dtype, generators_in, level_word, note_for, place
 from kbverified.paper.table import Cell, Column, Table
 
 TOPIC = "decomposition"
@@ -130,10 +132,11 @@ def together(fates: Iterable[Fate]) -> Fate:
     )
 
 
+@lru_cache(maxsize=1)
 def decompose(inputs: PaperInputs) -> list[Decomposed]:
     """Every suite's levels, then the suite, for the fp32 generators that have candidates in it; none without such."""
     found = []
-    for per_test in scopes_of(inputs):
+    for per_test in inputs.scopes:
         scope = per_test["standard"]
         here = [name for name in by_dtype(inputs).get("fp32", ()) if name in generators_in(inputs, scope.suite)]
         if not here:

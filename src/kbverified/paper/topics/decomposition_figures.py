@@ -29,7 +29,7 @@ _LABEL_FROM = 0.07
 
 def stacked(found: Sequence[Decomposed], inputs: PaperInputs) -> Figure:
     """Shares of active problems, the number of problems in each segment, and the interval of the share taken away."""
-    parts = panels(found)
+    parts = with_panels(found)
     if not parts:
         return style.blank(NO_FP32 if not found else "no active problem")
     bars = max(len(part.fates) for part in parts)
@@ -52,8 +52,8 @@ def stacked(found: Sequence[Decomposed], inputs: PaperInputs) -> Figure:
     return made
 
 
-def panels(found: Sequence[Decomposed]) -> list[Decomposed]:
-    """Levels and whole suites; a suite of one level once."""
+def with_panels(found: Sequence[Decomposed]) -> list[Decomposed]:
+    """Those that get a panel: levels and whole suites; a suite of one level once."""
     levels = {part.scope.suite: sum(p.scope.suite == part.scope.suite for p in found) for part in found}
     return [
         part for part in found if part.scope.problems and (part.scope.level is None or levels[part.scope.suite] > 2)

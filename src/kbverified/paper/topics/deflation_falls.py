@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kbverified.leaderboard.build import Scope
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.metrics import Arm
-from kbverified.paper.contrasts import mean_ratio
+from kbverified.paper.contrasts import mean_of_ratios, mean_ratio, with_reasons
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import generators_in, mean_of_ratios, models, scopes_of, speedups, with_reasons
+from kbverified.paper.scopes import generators_in, models, speedups
 from kbverified.verdicts import Test
 
 Station = tuple[Arm, Test]
@@ -52,7 +52,7 @@ class Fall:
 @lru_cache(maxsize=1)
 def falls(inputs: PaperInputs) -> tuple[Fall, ...]:
     """Every generator in every scope, generators in their order."""
-    scopes = scopes_of(inputs)
+    scopes = inputs.scopes
     return tuple(
         _fall(inputs, name, per_test["standard"], per_test["hardened"])
         for name in models(inputs)

@@ -7,10 +7,10 @@ from functools import lru_cache
 from matplotlib.figure import Figure
 
 from kbverified import protocol
-from kbverified.leaderboard.build import clustered_share_estimate
+from kbverified.leaderboard.estimates import clustered_share_estimate
 from kbverified.paper.finding import Finding, claim, conditions
 from kbverified.paper.inputs import PaperInputs
-from kbverified.paper.scopes import by_dtype, generators_in, level_word, models, note_for, scopes_of, suites_of
+from kbverified.paper.scopes import by_dtype, generators_in, level_word, models, note_for, suites_of
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.paper.topics.failures_counts import (
     Failures,
@@ -61,7 +61,7 @@ def counts(inputs: PaperInputs) -> list[Failures]:
     """Every generator with a candidate there, on each suite's levels and as a whole, on every distribution."""
     found = []
     samples = judged(inputs)
-    for per_test in scopes_of(inputs):
+    for per_test in inputs.scopes:
         scope = per_test["hidden"]
         for name in generators_in(inputs, scope.suite):
             found += failures_of(samples[name], name, inputs.dtypes[name], scope, inputs.settings)

@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from kbverified import metrics, protocol
 from kbverified.aggregation import AggregationSettings
-from kbverified.leaderboard.build import Scope, clustered_share_estimate
+from kbverified.leaderboard.estimates import clustered_share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.records import ProblemRecord
 from kbverified.tau_sweep import distributions_of
 
@@ -184,11 +185,12 @@ def hardened_of(
     rows: Sequence[Row], generator: str, scope: Scope, laws: Sequence[str], settings: AggregationSettings
 ) -> list[Hardened]:
     """Of one generator, an entry for each law; ``scope`` is that of the hardened test."""
+    wanted = set(scope.problems)
     here = [
         (row["problem"], _failed_laws(row))
         for row in rows
         if row["suite"] == scope.suite
-        and row["problem"] in set(scope.problems)
+        and row["problem"] in wanted
         and row["verdict_hidden"] == "pass"
         and row["verdict_hardened"] is not None
     ]

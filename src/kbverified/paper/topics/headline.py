@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kbverified import metrics
-from kbverified.leaderboard.build import Best, Scope, mean_estimate, share_estimate
+from kbverified.leaderboard.estimates import mean_estimate, share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Best, Scope
 from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import by_dtype, generators_in, note_for, suites_of
 from kbverified.paper.table import Cell, Column, Table
-from kbverified.paper.topics.tolerance import TEST, curve, taus_of
+from kbverified.paper.topics.tolerance_sweep import TEST, curve, taus_of
 
 TOPIC = "headline"
 

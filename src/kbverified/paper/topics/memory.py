@@ -7,7 +7,6 @@ memory. ``allocator_peak`` is the published figure; ``device_peak`` also sees wh
 from __future__ import annotations
 
 from kbverified.kernel_table import MEMORY_FIELDS
-from kbverified.leaderboard.build import clustered_share_estimate
 from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
@@ -18,17 +17,15 @@ from kbverified.paper.scopes import (
     models,
     note_for,
     place,
-    scopes_of,
     suites_of,
 )
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.paper.topics.memory_figures import figures
-from kbverified.paper.topics.memory_kernels import FIGURES, QUADRANTS, count_quadrants, kernels_of
+from kbverified.paper.topics.memory_kernels import FIGURES, QUADRANTS, count_quadrants, kernels_of, share_needing_more
 
 __all__ = ["TOPIC", "figures", "findings", "tables"]
 
 TOPIC = "memory"
-UNMEASURED = "no winner was measured"
 PUBLISHED: str = "allocator_peak"
 FIGURE_WORDS = {
     "allocator_peak": "peak of torch's allocator, with inputs and weights (the published figure)",
@@ -89,13 +86,11 @@ def _quadrants(inputs: PaperInputs) -> Table:
         Column("more_memory", "more memory", kind="percent", interval=True),
     )
     rows: list[tuple[Cell, ...]] = []
-    for scope in (per_test[c.headline_test] for per_test in scopes_of(inputs)):
+    for scope in (per_test[c.headline_test] for per_test in inputs.scopes):
         for name in generators_in(inputs, scope.suite):
             for field in FIGURES:
                 kernels = kernels_of(inputs, scope, field, name)
-                more = clustered_share_estimate(
-                    [(k.problem, k.ratio < 1) for k in kernels], UNMEASURED, inputs.settings
-                )
+                more = share_needing_more(kernels, inputs.settings)
                 key = (name, inputs.dtypes[name], scope.suite, level_word(scope.level), field)
                 rows.append((*key, len(kernels), *count_quadrants(kernels).values(), more))
     note = (
@@ -136,9 +131,7 @@ def _more(inputs: PaperInputs) -> list[Finding]:
             for field in FIGURES:
                 names = [name for name in generators_in(inputs, scope.suite) if inputs.dtypes[name] == dtype]
                 kernels = [k for name in names for k in kernels_of(inputs, scope, field, name)]
-                share = clustered_share_estimate(
-                    [(k.problem, k.ratio < 1) for k in kernels], UNMEASURED, inputs.settings
-                )
+                share = share_needing_more(kernels, inputs.settings)
                 problems = f"{len(scope.problems)} active problems of {scope.suite}"
                 under = conditions(inputs, arm=c.headline_arm, test=c.headline_test, dtype=dtype, problems=problems)
                 who = f"{len(names)} generators" if len(names) > 1 else names[0] if names else "no generator"

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbverified.leaderboard.build import Scope
+from kbverified.aggregation import AggregationSettings
+from kbverified.leaderboard.estimates import clustered_share_estimate
+from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Scope
+from kbverified.metrics import Arm
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import best, generators_in, models, suites_of
+from kbverified.verdicts import Test
 
 FIGURES = ("allocator_peak", "device_peak")
 """Memory figures that single kernels are shown by: the published one, and the one that sees all memory."""
@@ -25,12 +30,15 @@ class Kernel:
     """Baseline / candidate peak."""
 
 
-def kernels_of(inputs: PaperInputs, scope: Scope, field: str, generator: str) -> list[Kernel]:
-    """A generator's winners of a scope, in the headline arm and test, that have the memory figure."""
+def kernels_of(
+    inputs: PaperInputs, scope: Scope, field: str, generator: str, arm: Arm | None = None, test: Test | None = None
+) -> list[Kernel]:
+    """A generator's winners of a scope that have the memory figure; the headline's arm and test where none is given."""
     c = inputs.leaderboard.conditions
-    won = best(inputs, generator, scope, c.headline_arm, c.headline_test).winners
+    arm, test = arm or c.headline_arm, test or c.headline_test
+    won = best(inputs, generator, scope, arm, test).winners
     return [
-        Kernel(generator, row["problem"], row["level"], row[f"speedup_{c.headline_arm}"], row[f"memory_ratio_{field}"])
+        Kernel(generator, row["problem"], row["level"], row[f"speedup_{arm}"], row[f"memory_ratio_{field}"])
         for row in won
         if row is not None and row[f"memory_ratio_{field}"] is not None
     ]
@@ -44,6 +52,11 @@ def winning_kernels(inputs: PaperInputs, field: str) -> dict[str, list[Kernel]]:
         for name in generators_in(inputs, scope.suite):
             found[name] += kernels_of(inputs, scope, field, name)
     return found
+
+
+def share_needing_more(kernels: Sequence[Kernel], settings: AggregationSettings) -> Estimate:
+    """Share of some winners, of one generator or several, that need more memory than the baseline."""
+    return clustered_share_estimate([(k.problem, k.ratio < 1) for k in kernels], "no winner was measured", settings)
 
 
 QUADRANTS = (

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from kbverified.aggregation import non_discriminating
 from kbverified.hardened.verdict import undecidable
 from kbverified.keys import ProblemKey
-from kbverified.leaderboard.build import clustered_share_estimate, why_inactive
+from kbverified.leaderboard.estimates import clustered_share_estimate
+from kbverified.leaderboard.scopes import why_inactive
 from kbverified.paper.finding import Finding, conditions, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import level_word

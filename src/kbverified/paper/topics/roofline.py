@@ -8,8 +8,9 @@ counts, one below the *hard floor* is implausible, has no speedup and never wins
 from __future__ import annotations
 
 from kbverified import protocol
-from kbverified.leaderboard.build import Scope, mean_estimate
+from kbverified.leaderboard.estimates import mean_estimate
 from kbverified.leaderboard.model import Entry, Estimate
+from kbverified.leaderboard.scopes import Scope
 from kbverified.paper.finding import Finding, claim, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
@@ -19,7 +20,6 @@ from kbverified.paper.scopes import (
     models,
     note_for,
     place,
-    scopes_of,
 )
 from kbverified.paper.table import Cell, Column, Table
 from kbverified.paper.topics.roofline_figures import figures
@@ -67,7 +67,7 @@ def tables(inputs: PaperInputs) -> list[Table]:
 def headline(inputs: PaperInputs) -> list[tuple[Entry, Scope]]:
     """Entries of the headline arm and test with their scopes, generators in their order."""
     c = inputs.leaderboard.conditions
-    scopes = [per_test[c.headline_test] for per_test in scopes_of(inputs)]
+    scopes = [per_test[c.headline_test] for per_test in inputs.scopes]
     found = (
         (inputs.leaderboard.entry(name, s.suite, s.level, c.headline_arm, c.headline_test), s)
         for name in models(inputs)

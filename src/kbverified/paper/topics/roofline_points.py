@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbverified.kernel_table import column_name
-from kbverified.leaderboard.build import Row, Scope
+from kbverified.leaderboard.scopes import Row, Scope
 from kbverified.metrics import Arm
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import best

@@ -12,13 +12,14 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from kbverified import metrics, protocol
-from kbverified.leaderboard.build import Best, share_estimate
+from kbverified.leaderboard.estimates import share_estimate
 from kbverified.leaderboard.model import Estimate
+from kbverified.leaderboard.scopes import Best
 from kbverified.paper import style
 from kbverified.paper.axes import factor_axis, factor_limits, spread
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import several_suites
-from kbverified.paper.topics.tolerance import NOTHING, TEST, Swept, curve, mean
+from kbverified.paper.topics.tolerance_sweep import NOTHING, TEST, Swept, curve, mean
 
 POINTS_PER_DECADE = 8
 _SHADE = 0.22

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kbverified.leaderboard.build import common_of
 from kbverified.leaderboard.model import Common, Entry, Estimate
+from kbverified.paper.contrasts import mean_of_ratios
 from kbverified.paper.finding import Finding, claim, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import (
@@ -21,7 +22,6 @@ from kbverified.paper.scopes import (
     generators_in,
     headline_entries,
     level_word,
-    mean_of_ratios,
     models,
     note_for,
     place,
