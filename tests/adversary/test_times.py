@@ -105,8 +105,8 @@ def test_who_keeps_the_device_busy_during_the_baselines_batches_loosens_nothing(
 ):
     """A thread of the candidate can do so in every batch but the first, which is made before it starts.
 
-    By how much is the operating system's choice, so that here a second is added to what each of its launches takes; added to
-    the first as well, nothing would be left to enforce.
+    By how much is the operating system's choice, so that here a second is added to what each of its launches takes;
+    added to the first as well, nothing would be left to enforce.
     """
     run_batch, of_baseline = bound.run_batch, []
 
