@@ -13,7 +13,7 @@ import pytest
 from small_tree import PROJECT, Tree
 from test_paper import with_own_topic_only
 
-RULES = {"audit_problem", "compile", "hidden_gate", "time", "ceilings", "memory", "aggregate", "leaderboard"}
+RULES = {"audit_problem", "compile", "hidden_gate", "time", "ceilings", "memory", "aggregate", "leaderboard", "page"}
 MARKED = {
     *(f"results/leaderboard.{ending}" for ending in ("json", "csv", "md")),
     *(f"results/kernels/{generator}.parquet" for generator in ("good", "bad")),

@@ -12,8 +12,7 @@ OUTPUTS: none; afterwards these names are set
     SETTINGS      the validated configuration
     DEVICE        cuda or cpu
     SPECS         the rows of the generators table, by name
-    LEADERBOARD   paths of the final tables
-    PAGE          path of the page that shows them
+    LEADERBOARD   paths of the final tables, PAGE of what shows them
 
 audits(), records() and metadata() look up what is selected when asked: one candidate's record never scans all others.
 """
@@ -49,7 +48,7 @@ if "--delete-all-output" in sys.argv and any(row.origin == "api" for row in ROWS
     raise WorkflowError("--delete-all-output would delete generated candidates as well. Delete results/ instead.")
 
 SPECS = {row.generator: row for row in ROWS}
-# Named by path and not by reference, which takes a quadratic time: docs/decisions/0011-planning-at-scale.md.
+# Named by path, not by reference, which takes a quadratic time: docs/decisions/0011-planning-at-scale.md.
 LEADERBOARD = [f"results/leaderboard.{ending}" for ending in ("json", "csv", "md")]
 PAGE = "results/leaderboard.html"
 # What aggregation is told; everything else in the configuration is about stages.
@@ -154,10 +153,9 @@ def options(stage):
     common = f"--device {DEVICE} --sandbox {SETTINGS.sandbox} --build-root {shlex.quote(SETTINGS.build_root)}"
     if SETTINGS.compile.arch:  # also where nothing is built: it is part of the place where a build lies
         common = f"{common} --arch {SETTINGS.compile.arch}"
-    own = {"hidden-gate": f" --gate-mode {SETTINGS.gate_mode}"}
-    own["time"] = f" --timing-budget-s {SETTINGS.timing.budget_s}"
-    common += own.get(stage, "")
-    return lambda wildcards: f"{common} --dtype {dtype(wildcards)}"
+    budget = f" --timing-budget-s {SETTINGS.timing.budget_s}"
+    own = {"hidden-gate": f" --gate-mode {SETTINGS.gate_mode}", "time": budget}.get(stage, "")
+    return lambda wildcards: f"{common}{own} --dtype {dtype(wildcards)}"
 
 
 def timeout_s(stage):
