@@ -5,6 +5,7 @@ A step's own process is the judge: this one imports no torch and executes nothin
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -172,10 +173,16 @@ def _call(step: Step, log: Path, watch: Watch) -> int:
     """Run the command into its log; its exit code. Ended with this call, whatever ends it."""
     step.record.parent.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    with log.open("wb") as file:
+    with log.open("wb") as file, _ended_by_interrupts() as group:
         command = [sys.executable, "-P", "-m", "kbverified", *step.words]
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment(), umask=0o022
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=environment(),
+            umask=0o022,
+            process_group=group,
         )
         try:
             while True:
@@ -185,6 +192,22 @@ def _call(step: Step, log: Path, watch: Watch) -> int:
                     watch(step.name, time.monotonic() - begin, _last_line(log))
         finally:
             _end(process)
+
+
+@contextlib.contextmanager
+def _ended_by_interrupts() -> Iterator[int | None]:
+    """Where this process ignores SIGINT (a script's background job) its commands would too, and ``_end`` sends it.
+
+    Yields the process group for them: their own in that case, which no terminal's Ctrl-C reaches, as none reaches us.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        yield None
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: None)  # does the same here, and is not passed on to a command
+    try:
+        yield 0
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
