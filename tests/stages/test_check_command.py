@@ -157,6 +157,15 @@ def test_a_fault_of_the_machine_is_exit_3_and_no_verdict(folder):
     assert folder.left() == []
 
 
+def test_a_cache_that_cannot_be_written_costs_no_verdict(folder):
+    folder.write("a-file", "")
+    here = Folder(folder.path, folder.environment | {"KBV_CACHE_DIR": str(folder.path / "a-file" / "cache")})
+    done = here.check("honest.py", "--problem", "relu.py", "--stages", "hidden-gate", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [step["from_cache"] for step in json.loads(done.stdout)["steps"]] == [False] * 3
+    assert folder.left() == []
+
+
 @pytest.mark.parametrize("interrupts", [signal.default_int_handler, signal.SIG_IGN], ids=["ours", "ignored"])
 def test_it_ends_with_all_that_it_started(folder, passed, interrupts):
     """Ignored are interrupts by whatever a script starts in the background, and by all that this starts."""

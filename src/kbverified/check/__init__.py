@@ -105,7 +105,7 @@ def _check(arguments: argparse.Namespace) -> int:
     asked = question.of(arguments)
     errors = Console(stderr=True, highlight=False)
     with place.made(asked, arguments.keep) as where:
-        todo = chain.steps(where, (arguments.build_root or place.build_root(asked.root)).absolute())
+        todo = chain.steps(where, (arguments.build_root or place.usable_build_root(where)).absolute())
         done = []
         with Live(errors, [step.name for step in todo]) as live:
             for step in todo:

@@ -131,7 +131,8 @@ def run(step: Step, log: Path, watch: Watch) -> Done:
         raise MachineFault(f"{step.name} left no record (exit {code}): {said}")
     record = records.read(step.record, step.model)
     if step.cached is not None and _worth_keeping(record):
-        records.write(step.cached, record)
+        with contextlib.suppress(OSError):  # a read-only home: the next check audits again
+            records.write(step.cached, record)
     return Done(step.name, record, time.monotonic() - begin, False)
 
 
@@ -146,7 +147,7 @@ def _from_cache(step: Step) -> Record | None:
         if step.cached.stat().st_uid != os.geteuid():  # a cache that others write into is none to believe
             return None
         record = records.read(step.cached, step.model)
-    except FileNotFoundError:
+    except OSError:
         return None
     except records.RecordError:  # an older version's, or cut short: made again and replaced
         return None
