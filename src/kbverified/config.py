@@ -67,8 +67,8 @@ class Selection(Section):
 class Tau(Section):
     """Tolerance per dtype, applied at aggregation: the critical tolerance of a pass is at most this."""
 
-    fp32: float = Field(default=protocol.TAU["fp32"], gt=0)
-    bf16: float = Field(default=protocol.TAU["bf16"], gt=0)
+    fp32: float = Field(default=protocol.TAU["fp32"], gt=0, allow_inf_nan=False)
+    bf16: float = Field(default=protocol.TAU["bf16"], gt=0, allow_inf_nan=False)
 
 
 class Timeouts(Section):
@@ -94,7 +94,7 @@ class Timeouts(Section):
 
 
 class Timing(Section):
-    budget_s: float = Field(default=1.5, gt=0)
+    budget_s: float = Field(default=1.5, gt=0, allow_inf_nan=False)
     """Seconds of a device that the rounds of one timing stage may take; ten are made in any case."""
 
 
@@ -106,7 +106,9 @@ class Compile(Section):
 class Paper(Section):
     """What ``snakemake paper`` is told beyond what the run itself says. No record depends on it."""
 
-    taus: tuple[Annotated[float, Field(gt=0)], ...] = Field(default=(1e-2, 1e-3, 1e-4), min_length=1)
+    taus: tuple[Annotated[float, Field(gt=0, allow_inf_nan=False)], ...] = Field(
+        default=(1e-2, 1e-3, 1e-4), min_length=1
+    )
     """Tolerances of the sensitivity tables and figures, from critical tolerances that are already measured."""
     published: str | None = None
     """JSON file of published numbers that stand beside the measured ones, in the shape of config/published.json."""

@@ -17,6 +17,7 @@ from small_problem import problem_text
 from stage_places import HONEST, within
 
 from kbverified.aggregation import AggregationSettings, aggregate_generator
+from kbverified.check.chain import _END_S as END_S
 from kbverified.kernel_table import rows
 from kbverified.keys import CandidateKey
 
@@ -156,12 +157,25 @@ def test_a_fault_of_the_machine_is_exit_3_and_no_verdict(folder):
     assert folder.left() == []
 
 
-def test_it_ends_with_all_that_it_started(folder, passed):
+def test_a_cache_that_cannot_be_written_costs_no_verdict(folder):
+    folder.write("a-file", "")
+    here = Folder(folder.path, folder.environment | {"KBV_CACHE_DIR": str(folder.path / "a-file" / "cache")})
+    done = here.check("honest.py", "--problem", "relu.py", "--stages", "hidden-gate", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [step["from_cache"] for step in json.loads(done.stdout)["steps"]] == [False] * 3
+    assert folder.left() == []
+
+
+@pytest.mark.parametrize("interrupts", [signal.default_int_handler, signal.SIG_IGN], ids=["ours", "ignored"])
+def test_it_ends_with_all_that_it_started(folder, passed, interrupts):
+    """Ignored are interrupts by whatever a script starts in the background, and by all that this starts."""
     folder.write("sleeps.py", SLEEPS)
+    before = signal.signal(signal.SIGINT, interrupts)
     running = subprocess.Popen(
         folder.words("sleeps.py", "--problem", "relu.py"),
         cwd=folder.path, env=folder.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+    signal.signal(signal.SIGINT, before)
     temporary = folder.path.parent / "tmp"
 
     def gates() -> list[str]:
@@ -178,7 +192,9 @@ def test_it_ends_with_all_that_it_started(folder, passed):
     assert within(60, gates)
     time.sleep(0.5)
     running.send_signal(signal.SIGTERM)
+    began = time.monotonic()
     _, said = running.communicate(timeout=30)
+    assert time.monotonic() - began < END_S  # it was asked to end, and did: nobody had to be killed
     assert running.returncode == 130 and "ended before there was a verdict" in said
     assert within(10, lambda: not gates())
     assert folder.left() == []

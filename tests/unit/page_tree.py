@@ -30,7 +30,9 @@ HOSTILE = (
     "</script><script>window.pwned=1</script><!-- <img src=x onerror=window.pwned=2> ]]> "
     "<svg onload=window.pwned=3> \u2028\u2029 ${window.pwned=4} `+window.pwned+` \"'> "
     "<a href=javascript:window.pwned=5>x</a> "
-    "\u202egnp.exe\u2066 \x1b[31m @@data@@ </textarea></title></style>"
+    "\u202egnp.exe\u2066 \x1b[31m @@data@@ </textarea></title></style> "
+    # What nobody sees, what piles up over the lines above, what no browser breaks by itself.
+    "pa\u00adss\u3164\U000e0041 e" + "\u0301" * 300 + " " + "W" * 4000
 )
 HOSTILE_SOURCE = f'''"""{HOSTILE}"""
 import torch
@@ -85,7 +87,7 @@ def _make(root: Path) -> Path:
             text = HOSTILE_SOURCE if hostile else SLOW.get(key, plain)
             sha256 = _source(key.source_path(root), text)
             stages = hostile_stages(sha256) if hostile else stages_of(rng, dtype, sha256)
-            extra = {"source": HOSTILE, "settings": {"__proto__": HOSTILE}} if hostile else {}
+            extra = {"source": HOSTILE, "settings": {"__proto__": HOSTILE, HOSTILE: 1}} if hostile else {}
             rf.write_candidate(root, key, stages, candidate_sha256=sha256, **extra)
         table = aggregate_generator(root, generator, keys, SETTINGS)
         tables.append(table)

@@ -50,6 +50,13 @@ def asked(tmp_path: Path, **changes) -> question.Question:
     return question.Question(**(values | changes))
 
 
+@pytest.mark.parametrize("text", ["abc", "nan", "0", "-1", "inf", ""])
+def test_what_is_no_positive_number_is_said_in_words(capsys, text):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["check", "kernel.py", "--problem", "level1_1", f"--tau={text}"])
+    assert f"argument --tau: {text} is not a positive number" in capsys.readouterr().err
+
+
 # --- stages -----------------------------------------------------------------------------------------------------
 
 

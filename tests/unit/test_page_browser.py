@@ -357,6 +357,8 @@ def test_no_text_of_a_candidate_becomes_markup_or_code(opened):
     assert text.count("</script><script>window.pwned=1</script><!-- <img src=x onerror=window.pwned=2>") > 8
     assert "\\u202egnp.exe\\u2066" in text and "\u202e" not in text  # what would reorder text is spelt out
     assert "\\u2028" in text and "\u2028" not in text
+    assert "pa\\u00adss\\u3164\\u{e0041}" in text and not {"\u00ad", "\u3164", "\U000e0041"} & set(text)
+    assert " e" + "\u0301" * 4 + "\\u0301" * 296 + " W" in text  # and nothing grows over the lines above
 
 
 def test_no_source_makes_the_browser_hang(opened):
@@ -393,6 +395,17 @@ def test_the_policy_holds_against_a_script_that_got_in(opened):
 
 
 # --- how it looks -------------------------------------------------------------------------------------------
+
+
+def test_no_text_makes_a_view_wider_than_the_window(opened):
+    tab = opened()
+    for view in HOSTILE_VIEWS:
+        tab.evaluate("(view) => { location.hash = view; }", view)
+        tab.wait_for_timeout(80)
+        tab.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+        if view != "#/":  # and what is below a heading stays in sight
+            assert tab.locator("#detail h2").bounding_box()["height"] < 200, view
 
 
 def test_a_phone_shows_every_view_without_scrolling_sideways(opened):

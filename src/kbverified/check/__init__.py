@@ -74,7 +74,10 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return value
@@ -106,7 +109,7 @@ def _check(arguments: argparse.Namespace) -> int:
     asked = question.of(arguments)
     errors = Console(stderr=True, highlight=False)
     with place.made(asked, arguments.keep) as where:
-        todo = chain.steps(where, (arguments.build_root or place.build_root(asked.root)).absolute())
+        todo = chain.steps(where, (arguments.build_root or place.usable_build_root(where)).absolute())
         done = []
         with Live(errors, [step.name for step in todo]) as live:
             for step in todo:

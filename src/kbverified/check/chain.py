@@ -5,6 +5,7 @@ A step's own process is the judge: this one imports no torch and executes nothin
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -130,7 +131,8 @@ def run(step: Step, log: Path, watch: Watch) -> Done:
         raise MachineFault(f"{step.name} left no record (exit {code}): {said}")
     record = records.read(step.record, step.model)
     if step.cached is not None and _worth_keeping(record):
-        records.write(step.cached, record)
+        with contextlib.suppress(OSError):  # a read-only home: the next check audits again
+            records.write(step.cached, record)
     return Done(step.name, record, time.monotonic() - begin, False)
 
 
@@ -145,7 +147,7 @@ def _from_cache(step: Step) -> Record | None:
         if step.cached.stat().st_uid != os.geteuid():  # a cache that others write into is none to believe
             return None
         record = records.read(step.cached, step.model)
-    except FileNotFoundError:
+    except OSError:
         return None
     except records.RecordError:  # an older version's, or cut short: made again and replaced
         return None
@@ -172,10 +174,16 @@ def _call(step: Step, log: Path, watch: Watch) -> int:
     """Run the command into its log; its exit code. Ended with this call, whatever ends it."""
     step.record.parent.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
-    with log.open("wb") as file:
+    with log.open("wb") as file, _ended_by_interrupts() as group:
         command = [sys.executable, "-P", "-m", "kbverified", *step.words]
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment(), umask=0o022
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            env=environment(),
+            umask=0o022,
+            process_group=group,
         )
         try:
             while True:
@@ -185,6 +193,22 @@ def _call(step: Step, log: Path, watch: Watch) -> int:
                     watch(step.name, time.monotonic() - begin, _last_line(log))
         finally:
             _end(process)
+
+
+@contextlib.contextmanager
+def _ended_by_interrupts() -> Iterator[int | None]:
+    """Where this process ignores SIGINT (a script's background job) its commands would too, and ``_end`` sends it.
+
+    Yields the process group for them: their own in that case, which no terminal's Ctrl-C reaches, as none reaches us.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        yield None
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: None)  # does the same here, and is not passed on to a command
+    try:
+        yield 0
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -118,6 +118,16 @@ def _manifest(question: Question, problem: Path) -> str:
     return problems.manifest_text([row])
 
 
+def usable_build_root(place: Place) -> Path:
+    """``build_root``, or where that cannot be written, as under a read-only home, a folder that goes with the place."""
+    found = build_root(place.question.root)
+    try:
+        found.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError:
+        return place.root / "build"
+    return found if os.access(found, os.W_OK | os.X_OK) else place.root / "build"
+
+
 # --- what does not depend on the candidate -------------------------------------------------------------------
 
 

@@ -75,7 +75,8 @@ def claim(
     ``subject`` names the number as the subject of a sentence: ``the Correct Speedup of gpt-5.5 on level 1``.
     """
     outcome = decide(estimate, threshold, direction)
-    limit = number(threshold, form)
+    more = _more_digits(estimate, threshold, form) if outcome in ("holds", "does not hold") else 0
+    limit = number(threshold, form, more)
     if estimate is None or outcome == "not measured":
         why = estimate.why_null if estimate is not None else None
         sentence = f"{_capital(subject)} was not measured{f': {why}' if why else ''}."
@@ -83,7 +84,7 @@ def claim(
         sentence = f"Whether {subject} is {direction} {limit} is undecided: {measured(estimate, form)}."
     else:
         sentence = f"{_capital(subject)} is {'' if outcome == 'holds' else 'not '}{direction} {limit}: " + (
-            f"{measured(estimate, form)}."
+            f"{measured(estimate, form, more)}."
         )
     return Finding(topic, sentence, conditions, estimate, threshold, outcome)
 
@@ -98,20 +99,36 @@ def report(topic: str, subject: str, estimate: Estimate | None, conditions: str,
     return Finding(topic, sentence, conditions, estimate, None, "holds")
 
 
-def measured(estimate: Estimate, form: Form = "factor") -> str:
-    """``0.88 [0.80, 0.97], n 98``, or without an interval and why. Raises ValueError for an estimate without value."""
+_MOST_MORE_DIGITS = 6
+
+
+def _more_digits(estimate: Estimate | None, threshold: float, form: Form) -> int:
+    """Digits beyond the usual ones with which no bound that differs from the threshold is printed as if it were it."""
+    ends = [end for end in (estimate.low, estimate.high) if end is not None and end != threshold] if estimate else []
+    for more in range(_MOST_MORE_DIGITS):
+        if all(number(end, form, more) != number(threshold, form, more) for end in ends):
+            return more
+    return _MOST_MORE_DIGITS
+
+
+def measured(estimate: Estimate, form: Form = "factor", more: int = 0) -> str:
+    """``0.88 [0.80, 0.97], n 98``, or without an interval and why. Raises ValueError for an estimate without value.
+
+    ``more``: as of ``number``.
+    """
     if estimate.value is None:
         raise ValueError(f"there is no value to word: {estimate.why_null}")
-    text = number(estimate.value, form)
+    text = number(estimate.value, form, more)
     if estimate.low is None or estimate.high is None:
         return f"{text}, n {estimate.n} ({estimate.why_null})"
-    return f"{text} [{number(estimate.low, form)}, {number(estimate.high, form)}], n {estimate.n}"
+    return f"{text} [{number(estimate.low, form, more)}, {number(estimate.high, form, more)}], n {estimate.n}"
 
 
-def number(value: float, form: Form = "factor") -> str:
+def number(value: float, form: Form = "factor", more: int = 0) -> str:
+    """A number as findings print it, with so many ``more`` digits than usual."""
     if form == "percent":
-        return f"{100 * value:.1f} %"
-    return f"{value:.2f}" if form == "factor" else f"{value:.3g}"
+        return f"{100 * value:.{1 + more}f} %"
+    return f"{value:.{2 + more}f}" if form == "factor" else f"{value:.{3 + more}g}"
 
 
 def conditions(

@@ -16,6 +16,7 @@ from kbverified.aggregation import AggregationSettings, load_problems
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.model import Leaderboard
 from kbverified.leaderboard.scopes import Scope, dtype_of, scopes, why_inactive
+from kbverified.paper import published as published_numbers
 from kbverified.records import ProblemRecord
 from kbverified.verdicts import Test
 
@@ -136,9 +137,15 @@ def make(
 def read_published(path: Path) -> Mapping[str, Any]:
     """Published numbers, in the shape of config/published.json. Raises ValueError naming file and field."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except ValueError as error:
         raise ValueError(f"{path}: not JSON: {error}") from None
     if not isinstance(content, dict) or not isinstance(content.get("source"), str):
         raise ValueError(f"{path}: field source: say in a sentence where the numbers were published")
+    for where, value, wanted in published_numbers.misshapen(content):
+        raise ValueError(f"{path}: field {where}: {str(value)[:80]!r} is not {wanted}")
     return content
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number that was published")

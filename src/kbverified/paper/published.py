@@ -189,6 +189,54 @@ def _tau(text: str) -> float | None:
     return value if value > 0 else None
 
 
+# --- the shape of the file ----------------------------------------------------------------------------------
+
+_DEPTHS = {"verified": 3, "overall": 2, "bf16": 3, "tolerance": 4, "four_conditions_from_figure7": 3, "headline": 1}
+"""How many names lead from each section to a number."""
+
+
+def misshapen(published: Mapping[str, Any]) -> Iterator[tuple[str, object, str]]:
+    """Of all that is read by name and is not what it is read as: where it stands, what it is, what it should be."""
+    for section, depth in _DEPTHS.items():
+        if section in published:
+            yield from _no_numbers(published[section], section, depth)
+    decomposition = published.get("decomposition", {})
+    if not isinstance(decomposition, Mapping):
+        yield "decomposition", decomposition, "an object"
+    else:
+        yield from _no_numbers(decomposition.get("counts", {}), "decomposition.counts", 2)
+        yield from _no_levels(decomposition.get("counts", {}), "decomposition.counts")
+    yield from _no_lists(published.get("degenerate", {}), "degenerate", int, "a list of problems' numbers")
+    yield from _no_levels(published.get("degenerate", {}), "degenerate")
+    yield from _no_lists({"": published.get("filtered_configs", [])}, "filtered_configs", str, "a list of texts")
+
+
+def _no_numbers(node: object, field: str, depth: int) -> Iterator[tuple[str, object, str]]:
+    if depth == 0:
+        if not isinstance(node, int | float) or isinstance(node, bool):
+            yield field, node, "a number"
+    elif not isinstance(node, Mapping):
+        yield field, node, "an object"
+    else:
+        for name, inner in node.items():
+            yield from _no_numbers(inner, f"{field}.{name}", depth - 1)
+
+
+def _no_levels(node: Mapping[str, object], field: str) -> Iterator[tuple[str, object, str]]:
+    for name in node:
+        if not _is_level(name):
+            yield field, name, "a level, as level1"
+
+
+def _no_lists(node: object, field: str, of: type, wanted: str) -> Iterator[tuple[str, object, str]]:
+    if not isinstance(node, Mapping):
+        yield field, node, "an object"
+        return
+    for name, inner in node.items():
+        if not isinstance(inner, list) or not all(isinstance(one, of) for one in inner):
+            yield f"{field}.{name}".rstrip("."), inner, wanted
+
+
 # --- the problems that the numbers were taken over ----------------------------------------------------------
 
 

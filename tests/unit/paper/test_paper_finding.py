@@ -43,6 +43,18 @@ def test_the_sentence_follows_the_outcome() -> None:
     assert said(None) == "The speedup of a was not measured."
 
 
+def test_a_decided_sentence_shows_that_its_interval_keeps_off_the_threshold() -> None:
+    def said(found: Estimate, direction: str = "above", form: str = "factor", threshold: float = 1.0) -> str:
+        return claim("memory", "it", found, threshold, "all", direction=direction, form=form).sentence
+
+    assert said(estimate(1.0004, 1.04, 1.08)) == "It is above 1.0000: 1.0400 [1.0004, 1.0800], n 40."
+    assert said(estimate(0.9, 0.95, 0.997), "below") == "It is below 1.000: 0.950 [0.900, 0.997], n 40."
+    assert said(estimate(0.5003, 0.6, 0.7), form="percent", threshold=0.5) == (
+        "It is above 50.00 %: 60.00 % [50.03 %, 70.00 %], n 40."
+    )
+    assert said(estimate(0.9, 0.95, 1.0)) == "It is not above 1.00: 0.95 [0.90, 1.00], n 40."  # 1 itself is not above 1
+
+
 def test_percentages_and_reports() -> None:
     share = estimate(0.251, 0.3, 0.5)
     assert measured(share, "percent") == "30.0 % [25.1 %, 50.0 %], n 40"

@@ -11,6 +11,7 @@ from hand_made import EVERY, inputs, row
 
 from kbverified.keys import ProblemKey
 from kbverified.paper import build
+from kbverified.paper.inputs import read_published
 from kbverified.paper.published import best_model, numbers, problem_sets
 from kbverified.paper.published_measured import answers
 from kbverified.paper.topics import published
@@ -224,3 +225,26 @@ def test_a_run_that_can_answer_nothing_writes_tables_that_say_so(tmp_path, file)
     assert said["outcome"] == "not measured"
     if file is PUBLISHED:
         assert "no suite kernelbench" in (tmp_path / "tables/published_unanswered.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "wanted"),
+    [
+        ('"verified": {"M": {"level1": {"correct_speedup": "0.9"}}}', "verified.M.level1.correct_speedup", "a number"),
+        ('"overall": {"M": {"correct_speedup": NaN}}', "NaN", "no number"),
+        ('"overall": {"M": 1.5}', "overall.M", "an object"),
+        ('"degenerate": "none"', "degenerate", "an object"),
+        ('"degenerate": {"easy": [3]}', "degenerate", "a level"),
+        ('"decomposition": {"counts": {"all": {"both": 3}}}', "decomposition.counts", "a level"),
+        ('"degenerate": {"level1": 3}', "degenerate.level1", "a list"),
+        ('"filtered_configs": {}', "filtered_configs", "a list"),
+        ('"decomposition": {"counts": {"level1": {"both": null}}}', "decomposition.counts.level1.both", "a number"),
+        ('"headline": {"naive": [1]}', "headline.naive", "a number"),
+    ],
+)
+def test_a_file_of_another_shape_is_refused_by_its_field(tmp_path, section, field, wanted):
+    path = tmp_path / "mine.json"
+    path.write_text(f'{{"source": "x", {section}}}')
+    with pytest.raises(ValueError, match=r"mine\.json") as caught:
+        read_published(path)
+    assert field in str(caught.value) and wanted in str(caught.value)
