@@ -45,6 +45,7 @@ $(STAMP): pyproject.toml envs/constraints.txt envs/gpu.txt Makefile | tools
 	@echo 'setting up $(VENV) with $(PYTHON); this takes some minutes the first time'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c envs/constraints.txt $(TORCH) $(GPU) -e '.[dev]'
+	$(BIN)/python -m kbverified.page.vendor || true
 	touch $@
 
 setup: $(STAMP)

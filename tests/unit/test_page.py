@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import io
 import json
 import math
 import random
 import re
 import sys
+import tarfile
 from pathlib import Path
 
 import page_tree
@@ -361,12 +363,45 @@ def test_what_the_bundler_does_not_know_is_an_error(tmp_path, text, message):
         bundle.bundle(tmp_path, "a")
 
 
-def test_a_vendored_file_that_is_not_the_registrys_is_refused(tmp_path):
-    for path in vendor.FOLDER.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    assert "uPlot" in vendor.verified("uPlot.iife.min.js", tmp_path)
-    (tmp_path / "uPlot.iife.min.js").write_text("var uPlot = 1;")
-    with pytest.raises(vendor.VendorError, match="bring it again"):
-        vendor.verified("uPlot.iife.min.js", tmp_path)
+def registry(folder, script: bytes) -> str:
+    """A registry of one package of one file; its address."""
+    place = folder / "registry" / "plot" / "-" / "plot-1.0.tgz"
+    place.parent.mkdir(parents=True)
+    with tarfile.open(place, "w:gz") as tar:
+        member = tarfile.TarInfo("package/dist/plot.js")
+        member.size = len(script)
+        tar.addfile(member, io.BytesIO(script))
+    digest = base64.b64encode(hashlib.sha512(place.read_bytes()).digest()).decode()
+    files = {"plot.js": {"path": "dist/plot.js", "sha256": hashlib.sha256(b"var plot = 1;").hexdigest()}}
+    manifest = {"package": "plot", "version": "1.0", "integrity": f"sha512-{digest}", "files": files}
+    (folder / vendor.MANIFEST).write_text(json.dumps(manifest))
+    return (folder / "registry").as_uri()
+
+
+def test_what_the_registry_has_is_fetched_and_nothing_else_is_used(tmp_path):
+    address = registry(tmp_path, b"var plot = 1;")
+    assert not vendor.at_hand(tmp_path)
+    vendor.fetch(tmp_path, address)
+    assert vendor.at_hand(tmp_path) and vendor.verified("plot.js", tmp_path) == "var plot = 1;"
+    (tmp_path / "plot.js").write_text("var plot = 2;")
+    with pytest.raises(vendor.VendorError, match="delete it and run"):
+        vendor.verified("plot.js", tmp_path)
     with pytest.raises(vendor.VendorError, match="files has no"):
         vendor.verified("other.js", tmp_path)
+
+
+def test_another_archive_and_another_file_are_refused(tmp_path):
+    address = registry(tmp_path, b"var plot = 3;")
+    with pytest.raises(vendor.VendorError, match=r"plot\.js: sha256"):
+        vendor.fetch(tmp_path, address)
+    manifest = json.loads((tmp_path / vendor.MANIFEST).read_text())
+    (tmp_path / vendor.MANIFEST).write_text(json.dumps({**manifest, "integrity": "sha512-AA=="}))
+    with pytest.raises(vendor.VendorError, match=r"vendor\.json has sha512-AA=="):
+        vendor.fetch(tmp_path, address)
+    assert not vendor.at_hand(tmp_path)
+
+
+def test_a_page_without_charts_is_a_page_and_says_so(monkeypatch):
+    monkeypatch.setattr(vendor, "at_hand", lambda: False)
+    made = html.document("AA", "AA", [])
+    assert "made without uPlot" in made and "leeoniya" not in made

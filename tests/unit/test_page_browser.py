@@ -14,6 +14,7 @@ import pytest
 
 from kbverified import kernel_table, protocol, verdicts
 from kbverified.candidate_records import read_candidate, read_problem
+from kbverified.page import vendor
 from kbverified.page.build import candidate_key
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -266,6 +267,10 @@ def test_an_address_that_names_nothing_says_so(opened):
     assert "There is no candidate __proto__/constructor/level9_9/0" in tab.locator("#detail").inner_text()
 
 
+with_charts = pytest.mark.skipif(not vendor.at_hand(), reason="uPlot has not been fetched: kbverified.page.vendor")
+
+
+@with_charts
 def test_a_candidates_view_says_what_its_records_say(opened, rows):
     hidden_only = ("wrong_value", None)
     tail, row = next((t, r) for t, r in rows.items() if (r["verdict_hidden"], r["failed_standard"]) == hidden_only)
@@ -287,6 +292,7 @@ _INK = """[...document.querySelectorAll('#detail canvas')].map((c) =>
   c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((v, i) => i % 4 === 3 && v > 0).length)"""
 
 
+@with_charts
 def test_a_dot_of_the_scatter_opens_its_candidate(opened, rows):
     tab = opened()
     tab.locator("#scatter").scroll_into_view_if_needed()

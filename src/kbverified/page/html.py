@@ -27,9 +27,11 @@ def document(main: str, sweep: str, blocks: Iterable[str]) -> str:
 
     Raises ValueError for an asset that would end its own element, BundleError and VendorError.
     """
+    style, charts = ("uPlot.min.css", "uPlot.iife.min.js")
+    fetched = {name: vendor.verified(name) if vendor.at_hand() else "" for name in (style, charts)}
     parts = {
-        "style": _inline("style", vendor.verified("uPlot.min.css") + (ASSETS / "page.css").read_text(encoding="utf-8")),
-        "vendor": _inline("vendor", vendor.verified("uPlot.iife.min.js")),
+        "style": _inline("style", fetched[style] + (ASSETS / "page.css").read_text(encoding="utf-8")),
+        "vendor": _inline("vendor", fetched[charts]),
         "script": _inline("script", bundle(ASSETS, ENTRY)),
     }
     parts["policy"] = policy(parts["style"], [parts["vendor"], parts["script"]])

@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 import { time, whole } from "./format.js";
 import { colour } from "./theme.js";
-import { logAxis } from "./ticks.js";
+import { CHARTS, NO_CHARTS, logAxis } from "./ticks.js";
 
 /** A figure of one histogram, to be drawn by `draw` once it stands in the page. */
 export function figure(shown) {
@@ -28,6 +28,10 @@ export function figure(shown) {
 }
 
 function draw(place, shown) {
+  if (!CHARTS) {
+    place.replaceChildren(el("p", null, NO_CHARTS));
+    return null;
+  }
   const [low, high] = shown.edges_ms;
   const bins = shown.baseline.counts.length;
   const edges = Array.from({ length: bins + 1 }, (_, i) => low * (high / low) ** (i / bins));

@@ -3,7 +3,7 @@
 import { el, fill } from "./dom.js";
 import { factor } from "./format.js";
 import { colour, seriesColour } from "./theme.js";
-import { logAxis } from "./ticks.js";
+import { CHARTS, NO_CHARTS, logAxis } from "./ticks.js";
 
 const REACH = 14; // pixels between the pointer and a dot that still counts as pointing at it
 
@@ -33,6 +33,10 @@ export class Scatter {
   draw() {
     this.plot?.destroy();
     this.plot = null;
+    if (!CHARTS) {
+      fill(this.place, [el("p", null, NO_CHARTS)]);
+      return;
+    }
     if (!this.points.length || !this.place.clientWidth) return;
     const speed = this.candidates.numbers.get(`speedup_${this.arm}`);
     const memory = this.candidates.numbers.get("memory");

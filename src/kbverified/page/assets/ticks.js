@@ -24,6 +24,10 @@ function evenTicks(low, high) {
   return found;
 }
 
+/** Whether uPlot was at hand when the page was made (page/vendor.py). */
+export const CHARTS = typeof uPlot !== "undefined";
+export const NO_CHARTS = "This page was made without uPlot, which draws the charts: python -m kbverified.page.vendor fetches it.";
+
 /** An axis of uPlot's with such ticks. */
 export function logAxis(label, colours, values) {
   return {
