@@ -64,6 +64,11 @@ class ProblemKey:
         _check(NAME_PATTERN, self.suite, "suite")
         _check(PROBLEM_PATTERN, self.problem, "problem")
 
+    @classmethod
+    def from_path(cls, path: Path) -> ProblemKey:
+        """Of a problem's source or audit record, wherever its suite's folder lies: ``.../{suite}/{problem}.*``."""
+        return cls(path.parent.name, path.stem)
+
     @property
     def level(self) -> int:
         return int(self.problem.split("_")[0].removeprefix("level"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -71,11 +72,12 @@ def fill_between(buffer: torch.Tensor, slots: list[Slot], byte: int) -> None:
     end = 0
     for slot in slots:
         buffer[end : slot["at"]] = byte
-        end = (
-            slot["at"]
-            + TensorSpec(shape=tuple(slot["shape"]), dtype=slot["dtype"]).numel() * dtype_of(slot["dtype"]).itemsize
-        )
+        end = slot["at"] + _slot_bytes(slot)
     buffer[end:] = byte
+
+
+def _slot_bytes(slot: Slot) -> int:
+    return math.prod(slot["shape"]) * dtype_of(slot["dtype"]).itemsize
 
 
 def nth_set(buffer: torch.Tensor, set_bytes: int, index: int) -> torch.Tensor:
@@ -108,11 +110,7 @@ def views(buffer: torch.Tensor, slots: list[Slot]) -> list[torch.Tensor]:
     """Typed tensors over a uint8 buffer, one per slot."""
     found = []
     for slot in slots:
-        dtype = dtype_of(slot["dtype"])
-        count = 1
-        for extent in slot["shape"]:
-            count *= extent
-        flat = buffer[slot["at"] : slot["at"] + count * dtype.itemsize].view(dtype)
+        flat = buffer[slot["at"] : slot["at"] + _slot_bytes(slot)].view(dtype_of(slot["dtype"]))
         if slot.get("stride"):
             found.append(flat.as_strided(slot["shape"], slot["stride"]))
         else:

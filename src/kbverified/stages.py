@@ -237,7 +237,7 @@ def _name_and_level(problem: Path) -> tuple[str, int]:
     """From the manifest beside the problem; from its file name where the manifest does not list it."""
     from kbverified import keys, problems
 
-    key = keys.ProblemKey(problem.parent.name, problem.stem)
+    key = keys.ProblemKey.from_path(problem)
     manifest = problem.parent / "manifest.csv"
     rows = problems.read_manifest(manifest) if manifest.exists() else {}
     return (rows[key.problem].name if key.problem in rows else key.problem), key.level

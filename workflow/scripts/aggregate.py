@@ -1,11 +1,10 @@
 """One generator's records to results/kernels/{generator}.parquet, one row per candidate."""
 
-import contextlib
-import sys
 from pathlib import Path
 
 from kbverified.aggregation import AggregationSettings, aggregate_generator, write_parquet
 from kbverified.keys import STAGES, CandidateKey
+from kbverified.rule_log import rule_log
 
 
 def candidate_keys(records: list[str]) -> list[CandidateKey]:
@@ -23,18 +22,10 @@ def main(records: list[str], generator: str, settings: dict[str, object], out: P
 
 
 if __name__ == "__main__":
-    with (
-        open(snakemake.log[0], "w", encoding="utf-8") as log,  # noqa: F821
-        contextlib.redirect_stdout(log),
-        contextlib.redirect_stderr(log),
-    ):
-        try:
-            main(
-                list(snakemake.input.records),  # noqa: F821
-                snakemake.wildcards.generator,  # noqa: F821
-                dict(snakemake.params.settings),  # noqa: F821
-                Path(snakemake.output.kernels),  # noqa: F821
-            )
-        except ValueError as error:
-            print(error, file=log)
-            sys.exit(1)
+    with rule_log(snakemake.log[0]):  # noqa: F821
+        main(
+            list(snakemake.input.records),  # noqa: F821
+            snakemake.wildcards.generator,  # noqa: F821
+            dict(snakemake.params.settings),  # noqa: F821
+            Path(snakemake.output.kernels),  # noqa: F821
+        )

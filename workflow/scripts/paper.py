@@ -1,13 +1,12 @@
 """One topic's tables, figures and findings below results/paper/, or, without a topic, findings.md from all topics."""
 
-import contextlib
-import sys
 from pathlib import Path
 
 from kbverified.aggregation import AggregationSettings
 from kbverified.keys import ProblemKey
 from kbverified.paper import build
 from kbverified.paper.inputs import load
+from kbverified.rule_log import rule_log
 
 
 def main(
@@ -27,7 +26,7 @@ def main(
     inputs = load(
         Path("."),
         [Path(path).stem for path in kernels],
-        [ProblemKey(Path(path).parent.name, Path(path).stem) for path in audits],
+        [ProblemKey.from_path(Path(path)) for path in audits],
         AggregationSettings.model_validate(settings),
         published=Path(published[0]) if published else None,
         leaderboard_path=Path(leaderboard),
@@ -40,22 +39,14 @@ def main(
 
 
 if __name__ == "__main__":
-    with (
-        open(snakemake.log[0], "w", encoding="utf-8") as log,  # noqa: F821
-        contextlib.redirect_stdout(log),
-        contextlib.redirect_stderr(log),
-    ):
-        try:
-            main(
-                snakemake.params.topic,  # noqa: F821
-                list(snakemake.input.kernels),  # noqa: F821
-                list(snakemake.input.audits),  # noqa: F821
-                snakemake.input.leaderboard,  # noqa: F821
-                list(snakemake.input.get("published", [])),  # noqa: F821
-                dict(snakemake.params.settings),  # noqa: F821
-                dict(snakemake.params.told),  # noqa: F821
-                Path(snakemake.output[0]).parents[1 if snakemake.params.topic else 0],  # noqa: F821
-            )
-        except ValueError as error:
-            print(error, file=log)
-            sys.exit(1)
+    with rule_log(snakemake.log[0]):  # noqa: F821
+        main(
+            snakemake.params.topic,  # noqa: F821
+            list(snakemake.input.kernels),  # noqa: F821
+            list(snakemake.input.audits),  # noqa: F821
+            snakemake.input.leaderboard,  # noqa: F821
+            list(snakemake.input.get("published", [])),  # noqa: F821
+            dict(snakemake.params.settings),  # noqa: F821
+            dict(snakemake.params.told),  # noqa: F821
+            Path(snakemake.output[0]).parents[1 if snakemake.params.topic else 0],  # noqa: F821
+        )
