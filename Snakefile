@@ -41,6 +41,7 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/resources.smk"
 include: "workflow/rules/problems.smk"
 include: "workflow/rules/generate.smk"
 include: "workflow/rules/compile.smk"

@@ -34,6 +34,14 @@ def test_a_cluster_is_not_asked_which_device_the_planning_machine_has(fresh: Tre
     assert "device: auto looks at the machine that plans the run" in done.stdout
 
 
+def test_a_cluster_is_told_for_which_gpu_to_compile(fresh: Tree) -> None:
+    """Its compile jobs run where no GPU is, and would build for none."""
+    pytest.importorskip("snakemake_executor_plugin_slurm")
+    done = fresh.snakemake("--executor", "slurm", "--jobs", "1", "--config", "device=cuda", check=False)
+    assert done.returncode != 0
+    assert "compile.arch is null" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

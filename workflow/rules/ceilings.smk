@@ -26,8 +26,8 @@ rule ceilings:
     threads: timing_threads()
     resources:
         gpu=gpus(),
-        mem_mb=8000,
-        runtime=10,
+        mem_mb=growing(8000),
+        runtime=growing(10),
     params:
         code=code("ceilings"),
         options=f"--device {DEVICE}",

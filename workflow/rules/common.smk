@@ -158,42 +158,6 @@ def options(stage):
     return lambda wildcards: f"{common}{own} --dtype {dtype(wildcards)}"
 
 
-def timeout_s(stage):
-    """As a resource and not as a param: a longer limit changes nothing for those that met the old one."""
-    return SETTINGS.timeouts_s.of(stage)
-
-
-def runtime_min(stage):
-    """Minutes to ask a cluster for: a stage's whole limit, a canary after a timeout, and the start of processes."""
-    building = timeout_s("compile") if stage in ("hidden-gate", "time-compile") else 0
-    return ((protocol.STAGE_LIMIT_ANSWERS + 2) * timeout_s(stage) + building) // 60 + 5
-
-
-def require_device():
-    """Before the first job: is there a GPU where one is asked for? On a cluster that is for each job to find out."""
-    if workflow.local_exec:
-        if not any(job.resources.get("gpu") for job in workflow.dag.needrun_jobs()):
-            return  # tables and the paper are made of records from elsewhere, too
-        try:
-            resolve_device(SETTINGS.device)
-        except ConfigError as error:
-            raise WorkflowError(str(error)) from None
-    elif SETTINGS.device == "auto":
-        raise WorkflowError(
-            "device: auto looks at the machine that plans the run, and a cluster's jobs run on others. Write device: "
-            "cuda or cpu."
-        )
-
-
-def gpus():
-    return 1 if DEVICE == "cuda" else 0
-
-
-def timing_threads():
-    """On a CPU all cores are what is measured, so nothing may run beside it."""
-    return 1 if DEVICE == "cuda" else workflow.resource_settings.cores or 1
-
-
 def api_generators():
     """A pattern for the generators whose candidates may be generated; one that matches nothing where there is none."""
     names = [re.escape(name) for name, row in SPECS.items() if row.origin == "api"]

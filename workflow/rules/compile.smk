@@ -27,7 +27,7 @@ rule compile:
     benchmark:
         "benchmarks/out/compile/{generator}/{suite}/{problem}/{sample}.tsv"
     resources:
-        mem_mb=4000,
+        mem_mb=growing(4000),
         runtime=runtime_min("compile"),
         timeout_s=timeout_s("compile"),
         build_timeout_s=timeout_s("compile"),

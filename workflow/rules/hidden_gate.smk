@@ -32,7 +32,7 @@ rule hidden_gate:
     priority: 10
     resources:
         gpu=gpus(),
-        mem_mb=8000,
+        mem_mb=growing(8000),
         runtime=runtime_min("hidden-gate"),
         timeout_s=timeout_s("hidden-gate"),
         build_timeout_s=timeout_s("compile"),

@@ -31,7 +31,7 @@ rule memory:
     priority: 30
     resources:
         gpu=gpus(),
-        mem_mb=8000,
+        mem_mb=growing(8000),
         runtime=runtime_min("memory"),
         timeout_s=timeout_s("memory"),
     params:

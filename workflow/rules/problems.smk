@@ -26,7 +26,7 @@ rule audit_problem:
         "benchmarks/out/problems/{suite}/{problem}.tsv"
     resources:
         gpu=gpus(),
-        mem_mb=8000,
+        mem_mb=growing(8000),
         runtime=runtime_min("audit-problem"),
         timeout_s=timeout_s("audit-problem"),
     params:

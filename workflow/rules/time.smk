@@ -37,8 +37,8 @@ rule time:
     threads: timing_threads()
     resources:
         gpu=gpus(),
-        mem_mb=8000,
-        runtime=lambda wildcards: runtime_min(f"time-{wildcards.mode}"),
+        mem_mb=growing(8000),
+        runtime=lambda wildcards, attempt: attempt * minutes(f"time-{wildcards.mode}"),
         timeout_s=lambda wildcards: timeout_s(f"time-{wildcards.mode}"),
         build_timeout_s=timeout_s("compile"),
     params:
