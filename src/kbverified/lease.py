@@ -10,10 +10,11 @@ import fcntl
 import functools
 import hashlib
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 UNTOUCHED_DRIVER = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
@@ -24,7 +25,10 @@ torch does so at the import of its extension builder and whenever fake tensors a
 fixes nothing. Whoever opens a GPU checks all the same that it is the leased one (devices/cuda.py).
 """
 
-_QUERY = "uuid,name,driver_version,memory.total,compute_cap"
+_QUERY = "uuid,name,driver_version,memory.total,compute_cap,mig.mode.current"
+# Lines of nvidia-smi -L: a GPU, and below it its MIG instances where it is divided.
+_GPU_LINE = re.compile(r"GPU \d+: .*\(UUID: (GPU-[^)]+)\)")
+_MIG_LINE = re.compile(r"\s+MIG (\S+)\s.*\(UUID: (MIG-[^)]+)\)")
 
 
 class NoDevice(RuntimeError):
@@ -33,40 +37,80 @@ class NoDevice(RuntimeError):
 
 @dataclass(frozen=True)
 class Gpu:
+    """What one job may hold: a GPU, or one MIG instance of a GPU that is divided.
+
+    An instance has its own name, so that its records are never taken for the whole GPU's; its memory is its profile's
+    nominal one.
+    """
+
     uuid: str
     name: str
     driver: str
     memory_mib: int
     compute_capability: str
+    divided: bool = False
+    """In MIG mode: not to be used as a whole."""
 
 
 @functools.cache
 def installed_gpus() -> list[Gpu]:
     """Every GPU of this machine as nvidia-smi lists it; empty where there is none."""
-    command = ["nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
+    rows = [line.split(",") for line in _nvidia_smi(f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits")]
+    cells = ([cell.strip() for cell in row] for row in rows if len(row) == 6)
+    return [Gpu(row[0], row[1], row[2], int(float(row[3])), row[4], row[5] == "Enabled") for row in cells]
+
+
+@functools.cache
+def mig_instances() -> dict[str, list[Gpu]]:
+    """The MIG instances of each divided GPU, by its uuid. Where none is, nvidia-smi is not asked a second time."""
+    divided = {gpu.uuid: gpu for gpu in installed_gpus() if gpu.divided}
+    found: dict[str, list[Gpu]] = {uuid: [] for uuid in divided}
+    parent = ""
+    for line in _nvidia_smi("-L") if divided else ():
+        if whole := _GPU_LINE.match(line):
+            parent = whole[1]
+        elif (part := _MIG_LINE.match(line)) and parent in divided:
+            gpu, profile = divided[parent], part[1]
+            memory = re.search(r"(\d+)gb", profile)
+            mib = int(memory[1]) << 10 if memory else 0
+            instance = replace(gpu, uuid=part[2], name=f"{gpu.name} MIG {profile}", memory_mib=mib, divided=False)
+            found[parent].append(instance)
+    return found
+
+
+def _nvidia_smi(*arguments: str) -> list[str]:
+    """The lines it prints; none where it is missing or fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(["nvidia-smi", *arguments], capture_output=True, text=True, timeout=60, check=False)
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return []
-    rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
-    if done.returncode:
-        return []
-    return [Gpu(row[0], row[1], row[2], int(float(row[3])), row[4]) for row in rows if len(row) == 5]
+    return [] if done.returncode else [line for line in done.stdout.splitlines() if line.strip()]
 
 
 def visible_gpus() -> list[Gpu]:
-    """The GPUs that this process may use: CUDA_VISIBLE_DEVICES where it is set (indices or uuids), else all."""
+    """The devices that this process may use: CUDA_VISIBLE_DEVICES where it is set, else all.
+
+    Read as CUDA reads it: indices, uuids or unambiguous beginnings of uuids, of GPUs and of MIG instances; what comes
+    after the first word that names nothing is not visible. A divided GPU stands for all its instances, of which CUDA
+    itself would show one: a job is told the uuid of the one that it leases. Indices are nvidia-smi's, which are
+    SLURM's; CUDA's own are the same with CUDA_DEVICE_ORDER=PCI_BUS_ID or GPUs of one model.
+    """
     gpus = installed_gpus()
+    parts = mig_instances()
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is None:
-        return gpus
-    visible = []
-    for word in (w.strip() for w in chosen.split(",")):
-        if word.isdigit() and int(word) < len(gpus):
-            visible.append(gpus[int(word)])
+    words = [gpu.uuid for gpu in gpus] if chosen is None else [word.strip() for word in chosen.split(",")]
+    everything = {gpu.uuid: gpu for gpu in [*gpus, *(part for some in parts.values() for part in some)]}
+    visible: dict[str, Gpu] = {}
+    for word in words:
+        if word.isdigit():
+            named = gpus[int(word) : int(word) + 1]
         else:
-            visible.extend(gpu for gpu in gpus if word and gpu.uuid.startswith(word))
-    return visible
+            named = [gpu for uuid, gpu in everything.items() if word and uuid.startswith(word)]
+        if len(named) != 1:
+            break
+        for gpu in parts.get(named[0].uuid, named):
+            visible.setdefault(gpu.uuid, gpu)
+    return list(visible.values())
 
 
 class Lease:

@@ -3,9 +3,9 @@
     python tests/slurm/cluster.py start FOLDER    bring it up, and print what to export to use it
     python tests/slurm/cluster.py stop FOLDER     end its jobs and daemons
 
-Everything it writes is in FOLDER: configuration, keys, state, logs. /etc/slurm and a SLURM that is there are left alone:
-the daemons get other ports, a munge of their own, and the commands find them by ``SLURM_CONF``. Needs root (a slurmd
-runs jobs of others), and the Debian packages of ``PACKAGES``, which ``install`` fetches.
+Everything it writes is in FOLDER: configuration, keys, state, logs. /etc/slurm and a SLURM that is there are left
+alone: the daemons get other ports, a munge of their own, and the commands find them by ``SLURM_CONF``. Needs root (a
+slurmd runs jobs of others), and the Debian packages of ``PACKAGES``, which ``install`` fetches.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+
+import psutil
 
 PACKAGES = ("munge", "slurmctld", "slurmd", "slurm-client")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel", "sinfo")
@@ -58,7 +60,8 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 SlurmdTimeout=10
 KillWait=2
-MinJobAge=300
+# Ended jobs are looked at after minutes.
+MinJobAge=3600
 SchedulerParameters=batch_sched_delay=0,bf_interval=5
 """
 
@@ -150,6 +153,21 @@ class Cluster:
                 os.kill(pid, signal.SIGKILL)
         (self.folder / f"{daemon}.pid").unlink(missing_ok=True)
 
+    def cut_power(self, node: str) -> None:
+        """What is gone when a node dies: slurmd, the keepers of its jobs' steps and all that runs below them, at once.
+
+        An evaluator has left its step, and ends as it does where its clients were killed.
+        """
+        daemon, log = self.pid(f"slurmd-{node}"), str(self.folder / f"slurmd-{node}.log")
+        keepers = [one for one in psutil.process_iter() if one.name() == "slurmstepd" and writes(one, log)]
+        if daemon is None or not keepers:
+            raise RuntimeError(f"nothing runs on node {node}")
+        victims = [psutil.Process(daemon), *keepers, *(one for k in keepers for one in k.children(recursive=True))]
+        for deed in (psutil.Process.suspend, psutil.Process.kill):
+            for victim in victims:
+                deed(victim)
+        until(lambda: self.pid(f"slurmd-{node}") is None, 10, f"node {node} is dead")
+
     def pid(self, daemon: str) -> int | None:
         """The process of a pid file, if it is alive and still what it was: a zombie or a reused number is not."""
         try:
@@ -180,7 +198,9 @@ class Cluster:
 
     def logs(self) -> str:
         """The last lines of every daemon's log."""
-        texts = (f"--- {log.name}\n" + "\n".join(log.read_text().splitlines()[-15:]) for log in self.folder.glob("*.log"))
+        texts = (
+            f"--- {log.name}\n" + "\n".join(log.read_text().splitlines()[-15:]) for log in self.folder.glob("*.log")
+        )
         return "\n".join(texts)
 
     # --- how ----------------------------------------------------------------------------------------------------
@@ -211,7 +231,7 @@ class Cluster:
         # Snakemake's plugin clears SLURM's variables, this one too, before it calls srun inside a job.
         srun = self.folder / "bin/srun"
         srun.parent.mkdir(exist_ok=True)
-        srun.write_text(f"#!/bin/sh\nSLURM_CONF={self.conf} exec {shutil.which('srun')} \"$@\"\n")
+        srun.write_text(f'#!/bin/sh\nSLURM_CONF={self.conf} exec {shutil.which("srun")} "$@"\n')
         srun.chmod(0o755)
 
     def _munge(self, program: str, *more: str) -> None:
@@ -244,6 +264,13 @@ def until(
             return False
         time.sleep(0.1)
     return True
+
+
+def writes(process: psutil.Process, file: str) -> bool:
+    try:
+        return any(opened.path == file for opened in process.open_files())
+    except psutil.Error:
+        return False
 
 
 def resolves_to_loopback(host: str) -> bool:

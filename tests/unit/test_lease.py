@@ -14,8 +14,19 @@ import pytest
 
 from kbverified import lease
 
-GPUS = """GPU-aaaa-1, NVIDIA H200, 580.1, 143771, 9.0
-GPU-bbbb-2, NVIDIA H200, 580.1, 143771, 9.0
+GPUS = """GPU-aaaa-1, NVIDIA H200, 580.1, 143771, 9.0, Disabled
+GPU-bbbb-2, NVIDIA H200, 580.1, 143771, 9.0, Disabled
+"""
+# A GPU without MIG, one that is divided, one that is divided into nothing yet; and how nvidia-smi -L shows them.
+DIVIDED = """GPU-aaaa-1, NVIDIA T4, 580.1, 15360, 7.5, [N/A]
+GPU-bbbb-2, NVIDIA H200, 580.1, 143771, 9.0, Enabled
+GPU-cccc-3, NVIDIA H200, 580.1, 143771, 9.0, Enabled
+"""
+PARTS = """GPU 0: NVIDIA T4 (UUID: GPU-aaaa-1)
+GPU 1: NVIDIA H200 (UUID: GPU-bbbb-2)
+  MIG 3g.71gb     Device  0: (UUID: MIG-1111-3)
+  MIG 1g.18gb+me  Device  1: (UUID: MIG-2222-1)
+GPU 2: NVIDIA H200 (UUID: GPU-cccc-3)
 """
 
 # Holds a device until a line comes, and says what it does.
@@ -45,15 +56,21 @@ def smi(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
-    def write(text: str, code: int = 0) -> None:
+    def write(text: str, code: int = 0, parts: str = "") -> None:
         script = folder / "nvidia-smi"
-        script.write_text(f"#!/bin/sh\ncat <<'END'\n{text}END\nexit {code}\n")
+        lists, asked = (f"cat <<'END'\n{lines}END" for lines in (parts, text))
+        script.write_text(f'#!/bin/sh\nif [ "$1" = -L ]; then\n{lists}\nelse\n{asked}\nfi\nexit {code}\n')
         script.chmod(0o755)
-        lease.installed_gpus.cache_clear()
+        forget_gpus()
 
     write(GPUS)
     yield write
+    forget_gpus()
+
+
+def forget_gpus() -> None:
     lease.installed_gpus.cache_clear()
+    lease.mig_instances.cache_clear()
 
 
 class Holder:
@@ -242,7 +259,7 @@ def test_no_gpu_is_an_empty_list(smi, text, code):
 
 def test_without_nvidia_smi_there_is_no_gpu(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    lease.installed_gpus.cache_clear()
+    forget_gpus()
     assert lease.installed_gpus() == []
     with pytest.raises(lease.NoDevice, match=r"nvidia-smi and CUDA_VISIBLE_DEVICES.*device: cpu"):
         lease.acquire("cuda")
@@ -262,12 +279,55 @@ def test_without_nvidia_smi_there_is_no_gpu(tmp_path, monkeypatch):
         ("7", []),
         ("GPU-cccc", []),
         ("-1", []),
+        ("GPU-bbbb-2,0", ["GPU-bbbb-2", "GPU-aaaa-1"]),
+        ("GPU-", []),  # of which of them?
+        ("1,-1,0", ["GPU-bbbb-2"]),  # CUDA reads no further than a word that names nothing
+        ("7,0", []),
+        ("0,,1", ["GPU-aaaa-1"]),
+        ("1,1", ["GPU-bbbb-2"]),  # one device, however often
     ],
 )
 def test_visible_devices_are_respected(smi, monkeypatch, value, expected):
     if value is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
     assert [gpu.uuid for gpu in lease.visible_gpus()] == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, ["GPU-aaaa-1", "MIG-1111-3", "MIG-2222-1"]),
+        ("0", ["GPU-aaaa-1"]),
+        ("1", ["MIG-1111-3", "MIG-2222-1"]),
+        ("2", []),
+        ("GPU-bbbb", ["MIG-1111-3", "MIG-2222-1"]),
+        ("MIG-2222-1", ["MIG-2222-1"]),
+        ("MIG-2", ["MIG-2222-1"]),
+        ("MIG-2222-1,0", ["MIG-2222-1", "GPU-aaaa-1"]),
+        ("MIG-3333-1", []),
+        ("MIG-", []),
+    ],
+)
+def test_instances_of_a_divided_gpu_are_devices_and_it_is_none(smi, monkeypatch, value, expected):
+    smi(DIVIDED, parts=PARTS)
+    if value is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+    assert [gpu.uuid for gpu in lease.visible_gpus()] == expected
+
+
+def test_an_instance_is_never_taken_for_the_whole_gpu(smi):
+    smi(DIVIDED, parts=PARTS)
+    _, large, small = lease.visible_gpus()
+    assert large == lease.Gpu("MIG-1111-3", "NVIDIA H200 MIG 3g.71gb", "580.1", 71 * 1024, "9.0")
+    assert (small.name, small.memory_mib) == ("NVIDIA H200 MIG 1g.18gb+me", 18 * 1024)
+
+
+def test_instances_under_their_old_names(smi, monkeypatch):
+    """Drivers before 470 name an instance by its GPU."""
+    old = PARTS.replace("MIG-1111-3", "MIG-GPU-bbbb-2/1/0").replace("MIG-2222-1", "MIG-GPU-bbbb-2/2/0")
+    smi(DIVIDED, parts=old)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-GPU-bbbb-2/2/0")
+    assert [gpu.uuid for gpu in lease.visible_gpus()] == ["MIG-GPU-bbbb-2/2/0"]
 
 
 def test_no_visible_gpu_is_no_device(smi, monkeypatch):
@@ -286,6 +346,24 @@ def test_two_gpus_serve_two_jobs_and_a_third_waits(smi, start):
     wait_for_the_head()
     second.go_on()
     assert third.says() == words[1]
+
+
+def test_two_instances_of_one_gpu_serve_two_jobs(smi, start):
+    smi(DIVIDED, parts=PARTS)
+    first, second = (start("cuda", CUDA_VISIBLE_DEVICES="1") for _ in range(2))
+    words = [next(word for word in iter(holder.says, "") if word.startswith("holds")) for holder in (first, second)]
+    assert sorted(words) == ["holds MIG-1111-3", "holds MIG-2222-1"]
+
+
+def test_as_many_gpus_as_there_are(smi):
+    """Eight on a host is common; nothing stops at two."""
+    smi("".join(f"GPU-{n:02}, NVIDIA H200, 580.1, 143771, 9.0, Disabled\n" for n in range(16)))
+    held = [lease.acquire("cuda", timeout_s=0.1) for _ in range(16)]
+    assert [(one.index, one.count) for one in held] == [(n, 16) for n in range(16)]
+    with pytest.raises(TimeoutError):
+        lease.acquire("cuda", timeout_s=0.1)
+    for one in held:
+        one.close()
 
 
 def test_jobs_with_different_views_of_the_machine_exclude_each_other(smi, start):

@@ -67,6 +67,7 @@ class Machine:
 def read() -> Machine:
     """Ask nvidia-smi and NVML. Raises nothing of theirs: what they do not say is None."""
     visible = {gpu.uuid for gpu in lease.visible_gpus()}
+    visible |= {whole for whole, parts in lease.mig_instances().items() if any(p.uuid in visible for p in parts)}
     found = lease.installed_gpus()
     why_none = device_choice.why_no_gpu()
     try:
