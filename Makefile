@@ -17,7 +17,7 @@ GPU := $(if $(wildcard /dev/nvidia0),-r envs/gpu.txt)
 STAMP := $(VENV)/.installed
 CODE := src tests workflow benchmarks .ci
 
-.PHONY: help setup demo test paper test-gpu lint bench bench-compile bench-gpu mutants device-run forget tools clean
+.PHONY: help setup demo test paper test-gpu test-slurm lint bench bench-compile bench-gpu mutants device-run forget tools clean
 
 help:
 	@echo 'make setup       set up $(VENV) and no more: kbverified check and kbverified doctor run in it'
@@ -26,6 +26,7 @@ help:
 	@echo 'make paper       [CONFIG=file] [OF=results/paper/tables/arms.md]  the paper from the tables that are there, planning nothing else'
 	@echo 'make lint        formatting, ruff, mypy, snakefmt, snakemake --lint'
 	@echo 'make test-gpu    the tests that need a GPU'
+	@echo 'make test-slurm  the tests that need a SLURM: one is installed (Debian, root) and started for them alone'
 	@echo 'make bench       what Snakemake itself costs with 250, 1,750 and 8,750 candidates'
 	@echo 'make bench-compile  [FROM=folders]  CPU seconds of compiling, beside torch: bundled C++, or 48 real CUDA candidates'
 	@echo 'make bench-gpu   KERNELBENCH=folder FROM=folders OUT=folder [MINUTES=9]  all that is measured on a GPU machine'
@@ -44,7 +45,7 @@ tools:
 $(STAMP): pyproject.toml envs/constraints.txt envs/gpu.txt Makefile | tools
 	@echo 'setting up $(VENV) with $(PYTHON); this takes some minutes the first time'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c envs/constraints.txt $(TORCH) $(GPU) -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c envs/constraints.txt $(TORCH) $(GPU) -e '.[dev,slurm]'
 	$(BIN)/python -m kbverified.page.vendor || true
 	touch $@
 
@@ -78,6 +79,10 @@ lint: $(STAMP)
 
 test-gpu: $(STAMP)
 	$(BIN)/python tests/gpu/run.py
+
+# Skipped, with the reason, where no SLURM can be had.
+test-slurm: $(STAMP)
+	KBV_TEST_SLURM=1 $(BIN)/python -m pytest -rs --durations=10 $(or $(TESTS),tests/slurm)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/plan.py
