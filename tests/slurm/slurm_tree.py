@@ -182,18 +182,20 @@ def three_digits(number: float | None) -> str | None:
 
 # --- what is left behind ----------------------------------------------------------------------------------------
 def assert_nothing_is_left(tree: SlurmTree) -> None:
-    """No process, socket, lock or temporary file of a run that has ended; evaluators may idle for some seconds.
+    """No process, socket, lock or temporary file of a run that has ended; evaluators may idle for some seconds."""
+    until(lambda: not left_behind(tree), 60, "nothing left", lambda: "\n".join(left_behind(tree)))
 
-    Not ours, and empty: the folder that torch makes when it is imported, and .snakemake/tmp.*, of which Snakemake makes
-    two where its threads submit the first two jobs at once, and forgets one.
-    """
-    until(lambda: not list(processes_of(tree)), 60, "no process left", lambda: "\n".join(processes_of(tree)))
-    scratch = tree.path.parent / "scratch"
-    left = [path for path in (scratch / "tmp").rglob("*") if not path.name.startswith("torchinductor_")]
+
+def left_behind(tree: SlurmTree) -> list[str]:
+    """An evaluator shows by its socket. Not ours, and empty: folders that torch and Snakemake make for themselves; of
+    .snakemake/tmp.* it makes two where its threads submit the first two jobs at once, and forgets one."""
+    scratch, notes = tree.path.parent / "scratch", tree.path / ".snakemake"
+    others = ("torchinductor_", "snakemake")
+    left = [path for path in (scratch / "tmp").rglob("*") if not (path.is_dir() and path.name.startswith(others))]
     left += (scratch / "evaluators").glob("*.sock")
     left += (tree.path / "results").rglob(".*")
-    left += (path for name in ("incomplete", "locks") for path in (tree.path / ".snakemake" / name).glob("*"))
-    assert left == []
+    left += (path for name in ("incomplete", "locks") for path in (notes / name).glob("*"))
+    return [*processes_of(tree), *map(str, left)]
 
 
 def processes_of(tree: SlurmTree) -> Iterator[str]:

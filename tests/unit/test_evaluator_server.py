@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import socket
@@ -293,6 +294,23 @@ def test_another_users_folder_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("KBV_EVALUATOR_DIR", str(tmp_path / "folder"))
     with pytest.raises(client.Unusable):
         client.folder()
+
+
+def test_what_killed_evaluators_left_is_removed_and_what_lives_is_not(tmp_path):
+    for name, text in (("alive", ""), ("killed", ""), ("failed", "ImportError: torch")):
+        (tmp_path / f"{name}.sock").touch()
+        (tmp_path / f"{name}.log").write_text(text)
+    with open(tmp_path / "alive.log") as log:
+        fcntl.flock(log, fcntl.LOCK_SH)
+        alive = subprocess.Popen(["sleep", "60"], stderr=log)
+    try:
+        client._sweep(tmp_path)
+        assert {path.name for path in tmp_path.iterdir()} == {"alive.sock", "alive.log", "failed.log"}
+    finally:
+        alive.kill()
+        alive.wait()
+    client._sweep(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"failed.log"}
 
 
 def test_off_unless_it_is_said(monkeypatch):

@@ -98,6 +98,7 @@ def _start(place: Path, path: Path) -> socket.socket:
         if connection is not None:
             return connection
         path.unlink(missing_ok=True)
+        _sweep(place)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(os.fspath(path))
             listener.listen(_WAITING_CLIENTS)
@@ -105,6 +106,7 @@ def _start(place: Path, path: Path) -> socket.socket:
             if IDLE_VARIABLE in os.environ:
                 environment[IDLE_VARIABLE] = os.environ[IDLE_VARIABLE]
             with open(path.with_suffix(".log"), "wb") as log:
+                fcntl.flock(log, fcntl.LOCK_SH)  # the evaluator's from here on, by the descriptor it inherits
                 subprocess.Popen(
                     [sys.executable, "-P", "-m", "kbverified.evaluator.server", keys.source_digest()],
                     stdin=listener.fileno(),
@@ -121,6 +123,19 @@ def _start(place: Path, path: Path) -> socket.socket:
         return connection
     finally:
         os.close(lock)
+
+
+def _sweep(place: Path) -> None:
+    """Remove the sockets of evaluators that were killed, and logs that say nothing: nobody holds those any more.
+
+    A batch system kills every evaluator with the step that started it, and each has a key of its own.
+    """
+    for log in place.glob("*.log"):
+        with contextlib.suppress(OSError), open(log, "rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            log.with_suffix(".sock").unlink(missing_ok=True)
+            if os.fstat(held.fileno()).st_size == 0:
+                log.unlink()
 
 
 def _command(connection: socket.socket, words: list[str]) -> int | None:
