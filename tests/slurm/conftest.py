@@ -14,7 +14,7 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "workflow")]
 
 from cluster import Cluster, Unavailable, install  # noqa: E402
-from slurm_tree import SlurmTree, bundled_tree  # noqa: E402
+from slurm_tree import SlurmTree, WholeRun, bundled_tree  # noqa: E402
 from small_tree import Tree  # noqa: E402
 
 ASKED = "KBV_TEST_SLURM"
@@ -48,10 +48,14 @@ def local_run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Tre
 
 
 @pytest.fixture(scope="session")
-def slurm_run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> SlurmTree:
-    """A tree after one whole run through SLURM."""
+def whole_run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> WholeRun:
     made = bundled_tree(tmp_path_factory.mktemp("slurm") / "project")
     tree = SlurmTree(made.path, cluster)
     tree.write_profile()
     tree.whole_run()
-    return tree
+    return WholeRun(tree, tree.jobs(), tree.records_by_job())
+
+
+@pytest.fixture
+def slurm_run(whole_run: WholeRun) -> SlurmTree:
+    return whole_run.tree

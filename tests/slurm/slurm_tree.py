@@ -126,6 +126,15 @@ class SlurmTree(Tree):
         return next((job for job in writing if jobs.get(job, {}).get("JobState") == "RUNNING"), None)
 
 
+@dataclass(frozen=True)
+class WholeRun:
+    """A tree after one whole run through SLURM, and what SLURM and its logs said then."""
+
+    tree: SlurmTree
+    jobs: dict[str, dict[str, str]]
+    records_by_job: dict[str, set[str]]
+
+
 @dataclass
 class Running:
     """A run in the background."""
