@@ -10,13 +10,13 @@ from kbverified import layout
 from kbverified.distributions import Inputs
 from kbverified.judge import hardened
 from kbverified.judge.flags import flag_state, flags_now
-from kbverified.judge.inputs import needed_bytes
+from kbverified.judge.inputs import needed_bytes, secret_seed
 from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
 from kbverified.judge.trial import Law, NotApplicable, ends_the_worker, one_trial
 from kbverified.judge.trial_errors import TrialErrors
-from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION
+from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION, STANDARD_DISTRIBUTION
 from kbverified.records import TrialResult
 
 
@@ -30,6 +30,9 @@ def run(job: Job) -> dict[str, Any]:
         device.reset_peak()
         job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=2))
         try:
+            with job.memory_is_the_candidates():
+                _get_ready(reference, job)
+            job.lap("place")
             started = job.await_model(party)
         except CandidateFailure as failure:
             return _failed(job.blame(failure), party)
@@ -37,8 +40,6 @@ def run(job: Job) -> dict[str, Any]:
         trials: list[TrialResult] = []
         try:
             with job.memory_is_the_candidates():
-                reference.place(device)
-                job.lap("place")
                 failed = _trials(job, party, errors, trials)
         except CandidateFailure as failure:
             failed = failure
@@ -63,6 +64,15 @@ def run(job: Job) -> dict[str, Any]:
             "oracle_peak_bytes": errors.oracle_peak_bytes,
             "output_tail": party.worker.output_tail(),
         }
+
+
+def _get_ready(reference: Reference, job: Job) -> None:
+    """Take the reference to the device and launch it once, which loads libraries, while the candidate constructs its
+    model. What comes out answers inputs that no trial has."""
+    reference.place(job.device)
+    if STANDARD_DISTRIBUTION in job.audit.applicable():
+        reference.forward(reference.draw(STANDARD_DISTRIBUTION, secret_seed()))
+    job.device.release_cached()
 
 
 def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:
