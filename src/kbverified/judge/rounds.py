@@ -93,8 +93,8 @@ def run_rounds(reference: Reference, a: Side, b: Side, trace: Trace, budget_s: f
 
 
 def _unrecorded_round(reference: Reference, a: Side, b: Side) -> None:
-    """Meets what only a first round has, such as buffers mapped a moment ago: the baseline's first launch of a 6 GB ReLU
-    took 3.38 ms and every other 3.03 (H200, 2026-11-30), and one outlier of ten doubles an interval's rounds."""
+    """Meets what only a first round has, such as buffers mapped a moment ago: the baseline's first launch of a 6 GB
+    ReLU took 3.38 ms and every other 3.03 (H200, 2026-11-30), and one outlier of ten doubles an interval's rounds."""
     inputs = redraw(reference)
     with machines_fault(_BASELINE_FAILED):
         a.exchange.offer(inputs)
