@@ -3,10 +3,12 @@ holds critical ones, and scaled errors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from kbverified import layout
+from kbverified.correctness import compare_all
 from kbverified.distributions import Inputs
 from kbverified.judge import hardened
 from kbverified.judge.flags import flag_state, flags_now
@@ -31,7 +33,7 @@ def run(job: Job) -> dict[str, Any]:
         job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=2))
         try:
             with job.memory_is_the_candidates():
-                _get_ready(reference, job)
+                _get_ready(job, errors)
             job.lap("place")
             started = job.await_model(party)
         except CandidateFailure as failure:
@@ -66,13 +68,29 @@ def run(job: Job) -> dict[str, Any]:
         }
 
 
-def _get_ready(reference: Reference, job: Job) -> None:
-    """Take the reference to the device and launch it once, which loads libraries, while the candidate constructs its
-    model. What comes out answers inputs that no trial has."""
+def _get_ready(job: Job, errors: TrialErrors) -> None:
+    """Take the reference to the device and, for as long as the candidate constructs its model, do once what every trial
+    does: a GPU's libraries and kernels are loaded when they are first used, in all some half a second. The draws are
+    the judge's own: no trial has them."""
+    reference, party = errors.reference, job.party
     reference.place(job.device)
-    if STANDARD_DISTRIBUTION in job.audit.applicable():
-        reference.forward(reference.draw(STANDARD_DISTRIBUTION, secret_seed()))
+    for step in _first_steps(job, errors):
+        if party.has_answered():
+            break
+        step()
     job.device.release_cached()
+
+
+def _first_steps(job: Job, errors: TrialErrors) -> Iterator[Callable[[], Any]]:
+    reference = errors.reference
+    if STANDARD_DISTRIBUTION in job.audit.applicable():
+        inputs = reference.draw(STANDARD_DISTRIBUTION, secret_seed())
+        made = layout.leaves(reference.forward(inputs))
+        yield partial(compare_all, made, made)
+        yield partial(errors.of_trial, "before the trials", inputs, made, made)
+    for law in job.audit.hardened:
+        if law.applicable:
+            yield partial(reference.draw_law, law.law, secret_seed(), law.positive)
 
 
 def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:
