@@ -12,14 +12,11 @@ torch::Tensor signed_square(torch::Tensor x, torch::Tensor scale) {
     const float* in = from.data_ptr<float>();
     const float* by = factor.data_ptr<float>();
     float* out = to.data_ptr<float>();
-    at::parallel_for(0, rows, 16, [&](int64_t first, int64_t last) {
-        for (int64_t row = first; row < last; ++row) {
-            for (int64_t column = 0; column < columns; ++column) {
-                const float value = in[row * columns + column];
-                out[row * columns + column] = value * std::fabs(value) * by[column];
-            }
+    for (int64_t row = 0; row < rows; ++row, in += columns, out += columns) {
+        for (int64_t column = 0; column < columns; ++column) {
+            out[column] = in[column] * std::fabs(in[column]) * by[column];
         }
-    });
+    }
     return to;
 }
 """
