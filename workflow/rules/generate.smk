@@ -23,11 +23,6 @@ messages are others (docs/prompts.md). None of these is a param: a run with them
 HARDWARE = SETTINGS.hardware.model_dump_json(exclude_none=True) if SETTINGS.hardware.name else "none"
 
 
-def prompt_variant(wildcards):
-    own = SPECS[wildcards.generator].prompt
-    return prompts.from_settings(SETTINGS, wildcards.suite, wildcards.problem, own).variant
-
-
 rule generate:
     input:
         problem=ancient("problems/{suite}/{problem}.py"),
@@ -45,7 +40,7 @@ rule generate:
         mem_mb=1000,
         runtime=30,
         generators=SETTINGS.generators_tsv,
-        prompt=prompt_variant,
+        prompt=lambda w: prompts.from_settings(SETTINGS, w.suite, w.problem, SPECS[w.generator].prompt).variant,
         hardware=HARDWARE,
     shell:
         "kbverified generate --generator {wildcards.generator} --suite {wildcards.suite}"
