@@ -118,6 +118,14 @@ REFUSED = {
         forward("self.cache4096 = x", "return self.cache4096"),
         "the name cache4096 tells 4096",
     ),
+    "an attribute's name, of another object": (
+        forward("x.rows_4096 = x", "return x"),
+        "the name rows_4096 tells 4096",
+    ),
+    "a buffer's name": (
+        problem("    def __init__(self):\n        super().__init__()\n        self.register_buffer('b4096', None)"),
+        "a text that tells 4096: 'b4096'",
+    ),
     "a text": (
         forward("if x.dim() > 2:", "    raise ValueError('4096 rows')", "return x"),
         "a text that tells 4096",

@@ -209,8 +209,10 @@ def _own_names(node: ast.AST, imported: set[str]) -> Iterator[str]:
         yield node.id
     elif isinstance(node, ast.arg):
         yield node.arg
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
-        yield node.attr
+    elif isinstance(node, ast.Attribute):
+        own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if own or isinstance(node.ctx, ast.Store):
+            yield node.attr
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.alias):
