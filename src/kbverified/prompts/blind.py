@@ -19,7 +19,8 @@ from typing import Any
 from kbverified import problems
 from kbverified.prompts import overridden
 from kbverified.prompts.hidden import InputBlindError, Number, in_name, numbers_in, numbers_of, refusal, telling
-from kbverified.prompts.reduction import INPUT_FUNCTIONS, Known, Module, reduce
+from kbverified.prompts.module import Known, Module
+from kbverified.prompts.reduction import INPUT_FUNCTIONS, reduce
 
 
 @dataclass(frozen=True)
