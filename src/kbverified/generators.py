@@ -24,11 +24,11 @@ from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.extraction import extract
 from kbverified.file_plan import commit, compare
 from kbverified.keys import NAME_PATTERN, SAMPLE_PATTERN, CandidateKey, ProblemKey
-from kbverified.records import Dtype, Generation, Record, RecordError, read
+from kbverified.records import Dtype, Generation, PromptFacts, PromptTarget, PromptVariant, Record, RecordError, read
 from kbverified.run_import import candidate_files
 
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
-_API_ONLY = ("base_url_env", "api_key_env", "temperature", "max_tokens", "samples")
+_API_ONLY = ("base_url_env", "api_key_env", "temperature", "max_tokens", "samples", "prompt", "target")
 
 
 class GeneratorError(ValueError):
@@ -58,6 +58,10 @@ class GeneratorSpec(Record):
     max_tokens: int | None = Field(default=None, ge=1)
     samples: int | None = Field(default=None, ge=1)
     """For api: samples per problem; 1 where not said. Other origins have what lies there."""
+    prompt: PromptVariant | None = None
+    """For api: ``input-blind`` for every problem; where not said, for those that ``prompts.input_blind`` names."""
+    target: PromptTarget | None = None
+    """For api: the language to write kernels in; where not said, CUDA C++ or Triton, and C++ for devices cpu."""
     note: str = ""
 
     @model_validator(mode="after")
@@ -68,6 +72,13 @@ class GeneratorSpec(Record):
                 raise ValueError(f"origin api needs {', '.join(missing)}")
         elif given := [name for name in _API_ONLY if getattr(self, name) is not None]:
             raise ValueError(f"{', '.join(given)} only go with origin api")
+        return self
+
+    @model_validator(mode="after")
+    def _target_fits_devices(self) -> GeneratorSpec:
+        if self.target is not None and (self.target == "cpp") != (self.devices == "cpu"):
+            fits = "cpp" if self.devices == "cpu" else "cuda, triton or cute-dsl"
+            raise ValueError(f"target {self.target} does not go with devices {self.devices}: {fits} does")
         return self
 
     @property
@@ -179,7 +190,14 @@ class Outcome:
     sentence: str
 
 
-def generate(spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: Path, client: Any = None) -> Outcome:
+def generate(
+    spec: GeneratorSpec,
+    problem_path: Path,
+    key: CandidateKey,
+    root: Path,
+    client: Any = None,
+    told: prompts.Told | None = None,
+) -> Outcome:
     """Make one sample of an API generator: from the store where the answer is there, else by asking.
 
     A source is kept where it was edited or put there by hand, and where it answers another prompt or settings: only
@@ -192,9 +210,8 @@ def generate(spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: P
     if spec.origin != "api":
         raise GeneratorError(f"generator {spec.generator}: origin {spec.origin}, only api is generated")
     assert spec.model and spec.base_url_env and spec.api_key_env  # by _origin_decides
-    reference = problem_path.read_bytes().decode("utf-8-sig", "replace")
-    messages = prompts.build_messages(reference, "cpu" if spec.devices == "cpu" else "cuda", spec.dtype)
-    prompt_sha256 = prompts.sha256(messages)
+    prompt = prompts.for_generator(spec, problem_path, told, root)
+    messages, prompt_sha256 = prompt.messages, prompt.sha256
     if kept := _keep(key, root, (spec.model, spec.settings, prompt_sha256)):
         return kept
     asked = response_store.response_key(key, prompt_sha256, spec.model, spec.settings)
@@ -207,7 +224,7 @@ def generate(spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: P
         response_store.require_room(path)
         answer = endpoint.ask(client, key.tail, spec.model, messages, spec.settings)
         response, did = response_store.append(path, answer), "asked"
-    files = _files(key, root, response, path)
+    files = _files(key, root, response, path, prompt.facts)
     if compare(files).unchanged == tuple(files):
         return Outcome(key, "unchanged", f"{key}: there already, as stored")
     commit(files, root / "generations")
@@ -215,7 +232,9 @@ def generate(spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: P
     return Outcome(key, did, f"{key}: {did}, {len(code)} bytes of code")  # type: ignore[arg-type]
 
 
-def _files(key: CandidateKey, root: Path, response: response_store.StoredResponse, path: Path) -> dict[Path, bytes]:
+def _files(
+    key: CandidateKey, root: Path, response: response_store.StoredResponse, path: Path, facts: PromptFacts
+) -> dict[Path, bytes]:
     found = extract(response.content)
     detail = found.detail
     if response.refusal and found.how == "none":
@@ -232,6 +251,7 @@ def _files(key: CandidateKey, root: Path, response: response_store.StoredRespons
         model=response.model,
         settings=response.settings,
         prompt_sha256=response.prompt_sha256,
+        prompt=facts,
         response_path=path.relative_to(root).as_posix(),
         prompt_tokens=response.prompt_tokens,
         completion_tokens=response.completion_tokens,
@@ -281,6 +301,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--problem", required=True, help="as level1_19")
     parser.add_argument("--sample", type=int, required=True)
     parser.add_argument("--root", type=Path, default=Path("."))
+    prompts.add_arguments(parser)
     parser.add_argument("--out", type=Path, help="path of the source; follows from the key, and is checked against it")
     parser.set_defaults(run=run)
 
@@ -297,7 +318,7 @@ def run(args: argparse.Namespace) -> int:
         if args.generator not in specs:
             raise GeneratorError(f"{args.generators}: no generator {args.generator!r}; there are {', '.join(specs)}")
         problem = ProblemKey(args.suite, args.problem).source_path(args.root)
-        outcome = generate(specs[args.generator], problem, key, args.root)
+        outcome = generate(specs[args.generator], problem, key, args.root, told=prompts.told(args))
     except (ValueError, FileNotFoundError) as error:
         print(f"generate: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
