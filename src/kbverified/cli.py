@@ -26,9 +26,11 @@ MODULES = {
     "import-problems": "kbverified.problem_import",
     "import-runs": "kbverified.run_import",
     "leaderboard": "kbverified.leaderboard",
+    "llm-review": "kbverified.llm_judges.review",
     "device-run": "kbverified.device_run",
     "merge-records": "kbverified.merge_records",
     "generate": "kbverified.generators",
+    "llm-judge": "kbverified.llm_judges.judge",
     "ceilings": "kbverified.roofline.ceilings",
 }
 OWN = ("stage", "audit-problem")
@@ -42,7 +44,7 @@ examples:
   snakemake --cores all                                             many kernels: the workflow
   kbverified leaderboard                                            what its last run found
 
-kbverified COMMAND --help has more. stage, audit-problem, ceilings and generate are called by the workflow.
+kbverified COMMAND --help has more. stage, audit-problem, ceilings, generate and llm-judge: the workflow calls them.
 exit code: 0 done, 2 usage or bad input, 75 a fault of the machine (try again); check and doctor: 1 fail, 3 a fault.
 """
 

@@ -33,6 +33,8 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "aggregate": ("aggregation",),
     "leaderboard": ("aggregation", "leaderboard"),
     "page": ("aggregation", "page.build"),
+    "llm-judge": ("llm_judges.judge",),
+    "llm-labels": ("llm_judges.plan", "llm_judges.review"),
     "paper": ("aggregation", "leaderboard", "paper.build"),
 }
 # Hands over to one of many: it counts itself, but not what it imports.
@@ -42,7 +44,7 @@ NOT_FOLLOWED = ("stages",)
 # in protocol.digest(stage), the shape of records by SCHEMA_VERSION and by the modules that fill them, paths by being
 # the rules' inputs and outputs. The stages that only interpret records depend on all of it.
 LEFT_OUT = ("keys", "protocol", "records")
-INTERPRETING = ("aggregate", "leaderboard", "page", "paper")
+INTERPRETING = ("aggregate", "leaderboard", "page", "paper", "llm-judge", "llm-labels")
 
 
 @cache
