@@ -2,7 +2,8 @@
 
 An answer that is none is asked for again, so often as the configuration says; then the judgement records a failure,
 which is no label. Every answer lies in an append-only store that no rule owns, ``judgements/{judge}/responses/``, under
-the hash of what was asked: the same question is never paid for twice.
+the hash of what was asked: the same question is never paid for twice (paid_answers). Limits and budgets are those of
+the judge's settings, over all runs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any
 from pydantic import ValidationError
 
 import kbverified
-from kbverified import prompts, records, response_store
+from kbverified import records
+from kbverified.endpoint_settings import EndpointFault
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.keys import CandidateKey
 from kbverified.llm_judges import answer, case
@@ -46,8 +48,9 @@ class _Asked:
     detail: str | None = None
 
 
-def store_path(root: Path, judge: str, response_key: str) -> Path:
-    return root / FOLDER / judge / "responses" / f"{response_key}.json"
+def store(root: Path, judge: str) -> Path:
+    """The folder of a judge's answers."""
+    return root / FOLDER / judge / "responses"
 
 
 def judge_candidate(
@@ -59,13 +62,11 @@ def judge_candidate(
     most_characters: int,
     own_models: bool = False,
     template: Path = case.TEMPLATE,
-    client: Any = None,
 ) -> Judgement:
     """One judge's opinion of one candidate, from the store where that has it, else from the endpoint.
 
-    ``client`` stands in for the ``openai.OpenAI`` made from the environment. Raises ValueError for a source that is not
-    the one that was measured and for a template that cannot be used, endpoint.RequestRejected (bad input);
-    endpoint.EndpointFault, OSError (try again).
+    Raises ValueError for a source that is not the one that was measured and for a template that cannot be used,
+    endpoint.RequestRejected (bad input); EndpointFault, OSError (try again).
     """
     key = CandidateKey.from_tail(chosen.candidate)
     candidate = key.source_path(root).read_bytes()
@@ -83,7 +84,7 @@ def judge_candidate(
         asked.failure, asked.detail = "too_long", str(error)
     else:
         served_own = partial(_served_own, judge, chosen) if not own_models else None
-        _ask(asked, judge, key, shown, root, attempts, template, served_own, client)
+        _ask(asked, judge, key, shown, root, attempts, template, served_own)
     said = asked.answer
     return Judgement(
         judge=judge.name,
@@ -118,18 +119,22 @@ def _ask(
     attempts: int,
     template: Path,
     served_own: Callable[[str | None], str | None] | None,
-    client: Any,
 ) -> None:
     """Ask until an answer is valid, and note what happened."""
-    not_valid = None
+    from kbverified import paid_answers
+
+    not_valid, name = None, f"LLM judge {judge.name} on {key}"
     for attempt in range(1, attempts + 1):
         messages = case.messages(shown, template, not_valid, attempt)
-        response, path = _response(judge, key, messages, root, client)
+        obtained = paid_answers.obtain(
+            judge, messages, judge.response_format, name=name, folder=store(root, judge.name)
+        )
+        response = obtained.response
         read = answer.read(response.content, shown.number)
         not_valid = _refused(response) or read.why
         asked.attempts.append(
             Attempt(
-                response_path=path.relative_to(root).as_posix(),
+                response_path=obtained.path.relative_to(root).as_posix(),
                 prompt_sha256=response.prompt_sha256,
                 served_model=response.served_model,
                 finish_reason=response.finish_reason,
@@ -152,24 +157,6 @@ def _refused(response: StoredResponse) -> str | None:
     return _REFUSED if response.refusal and not response.content else None
 
 
-def _response(
-    judge: LlmJudge, key: CandidateKey, messages: case.Messages, root: Path, client: Any
-) -> tuple[StoredResponse, Path]:
-    """The stored answer to a prompt, or the endpoint's, which is stored first."""
-    from kbverified import endpoint
-
-    asked = response_store.response_key(key, prompts.sha256(messages), judge.model, judge.settings)
-    path = store_path(root, judge.name, asked)
-    if (stored := response_store.load(path)) is not None:
-        return stored, path
-    if client is None:
-        url, api_key = endpoint.from_environment(judge.base_url_env, judge.api_key_env, f"LLM judge {judge.name}")
-        client = endpoint.make_client(url, api_key)
-    response_store.require_room(path)
-    said = endpoint.ask(client, f"LLM judge {judge.name}, {key}", judge.model, messages, judge.settings)
-    return response_store.append(path, said), path
-
-
 # --- the command --------------------------------------------------------------------------------------------
 
 
@@ -190,8 +177,6 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write one judgement. 0: it is there; 2: bad input; 75: no answer from the endpoint, nothing written."""
-    from kbverified.endpoint import EndpointFault
-
     try:
         judge = LlmJudge.model_validate(json.loads(args.judge))
         chosen = records.read(args.chosen, Chosen).find(args.candidate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from kbverified.llm_judges.labels import Failure, Label
 from kbverified.records import Record
@@ -81,7 +81,7 @@ class Judgement(Record):
     schema_version: int = 1
     judge: str
     model: str
-    settings: dict[str, str | int | float | bool | None]
+    settings: dict[str, JsonValue]
     candidate: str
     candidate_sha256: str
     reference_sha256: str

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
+from kbverified.endpoint_settings import ClientSettings
 from kbverified.keys import NAME_PATTERN
 from kbverified.llm_judges.labels import HACKS, Label
 
-_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
-
-class LlmJudge(BaseModel):
-    """One model that is asked for its opinion."""
-
-    # A mistaken value may hold an API key: it is never repeated in an error.
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+class LlmJudge(ClientSettings):
+    """One model that is asked for its opinion: an endpoint's settings, and who it is here."""
 
     name: str = Field(pattern=f"^{NAME_PATTERN}$")
-    """Its folder under ``results/llm-judges/``, and its name in tables."""
-    model: str
-    """The model's name at the endpoint."""
+    """Its folder under ``results/llm-judges/`` and ``judgements/``, and its name in tables."""
     family: str | None = None
     """What its relatives have in common (``gpt``): it judges no candidate of a model whose name begins with it."""
-    base_url_env: str = Field(pattern=_VARIABLE)
-    """Name of the environment variable that holds the base URL."""
-    api_key_env: str = Field(pattern=_VARIABLE)
-    """Name of the environment variable that holds the key."""
-    temperature: float | None = Field(default=None, ge=0)
-    max_tokens: int | None = Field(default=None, ge=1)
+    json_object: bool = False
+    """Ask the endpoint for a JSON object (``response_format``), where it knows what that is."""
 
     @property
-    def settings(self) -> dict[str, str | int | float | bool | None]:
-        """What is sent beside model and prompt."""
-        given = {"temperature": self.temperature, "max_tokens": self.max_tokens}
-        return {name: value for name, value in given.items() if value is not None}
+    def response_format(self) -> dict[str, JsonValue] | None:
+        return {"type": "json_object"} if self.json_object else None
 
 
 class LlmJudges(BaseModel):

@@ -22,7 +22,7 @@ from kbverified.llm_judges.settings import LlmJudge
 from kbverified.llm_judges.visible import visible
 
 TEMPLATE = Path(__file__).resolve().parents[3] / case.TEMPLATE
-JUDGE = LlmJudge(name="j", model="judge-model", base_url_env="TEST_URL", api_key_env="TEST_KEY")
+JUDGE = LlmJudge(name="j", model="judge-model", base_url_env="TEST_URL", api_key_env="TEST_KEY", retries=0)
 TAIL = "gen/suite/level1_1/0"
 REFERENCE = "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x\n"
 HACK = "class ModelNew:\n    def forward(self, x):\n        return CHEAT(x)\n"

@@ -12,7 +12,7 @@ from obedient_server import Endpoint, obedient, serving
 from test_injection import HACK, HONEST, JUDGE, ask
 
 from kbverified import cli, records
-from kbverified.endpoint import EndpointFault
+from kbverified.endpoint_settings import EndpointFault
 from kbverified.llm_judges.records import Chosen, ChosenCandidate, Judgement
 
 
@@ -25,7 +25,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 
 
 def responses(root: Path) -> list[Path]:
-    return sorted((root / "judgements/j/responses").glob("*"))
+    return sorted((root / "judgements/j/responses").glob("*.json"))
 
 
 def test_an_answer_is_paid_for_once(tmp_path: Path, server: Endpoint) -> None:
@@ -100,12 +100,9 @@ def test_a_candidate_that_is_too_long_is_shown_to_nobody(tmp_path: Path, server:
     assert (made.failure, made.case, server.prompts) == ("too_long", None, [])
 
 
-def test_an_endpoint_that_is_down_leaves_nothing(
-    tmp_path: Path, server: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kbverified.endpoint.MAX_RETRIES", 0)
+def test_an_endpoint_that_is_down_leaves_nothing(tmp_path: Path, server: Endpoint) -> None:
     server.status = 503
-    with pytest.raises(EndpointFault, match="LLM judge j, gen/suite/level1_1/0"):
+    with pytest.raises(EndpointFault, match="LLM judge j on gen/suite/level1_1/0"):
         ask(tmp_path, server, HONEST)
     assert responses(tmp_path) == []
 
