@@ -7,6 +7,10 @@ from kbverified.llm_judges.settings import LlmJudges
 from kbverified.rule_log import rule_log
 
 
+def listed(paths: object) -> list[str]:
+    return [paths] if isinstance(paths, str) else list(paths)
+
+
 def main(step: str, inputs: dict[str, list[str]], settings: LlmJudges, told: dict[str, object], out: list[str]) -> None:
     """Raises what the functions of plan raise: a message with file, field and value in the rule's log."""
     paths = {name: [Path(path) for path in several] for name, several in inputs.items()}
@@ -24,7 +28,7 @@ if __name__ == "__main__":
     with rule_log(snakemake.log[0]):  # noqa: F821
         main(
             snakemake.params.step,  # noqa: F821
-            {name: list(snakemake.input.get(name, [])) for name in ("kernels", "chosen", "judgements")},  # noqa: F821
+            {name: listed(snakemake.input.get(name, [])) for name in ("kernels", "chosen", "judgements")},  # noqa: F821
             LlmJudges.model_validate(snakemake.params.settings),  # noqa: F821
             dict(snakemake.params.get("told", {})),  # noqa: F821
             list(snakemake.output),  # noqa: F821

@@ -70,6 +70,7 @@ class Endpoint(ThreadingHTTPServer):
 
     def __init__(self, model: Model, served: str) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
+        self.model_of: Callable[[dict[str, Any]], str | None] = lambda body: self.model(body["messages"])
         self.model, self.served = model, served
         self.prompts: list[list[dict[str, str]]] = []
         self.bodies: list[dict[str, Any]] = []
@@ -86,7 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.bodies.append(body)
         self.server.prompts.append(body["messages"])
-        content = self.server.model(body["messages"])
+        content = self.server.model_of(body) if self.server.status == 200 else None
         message = {"role": "assistant", "content": content, **({"refusal": "no"} if content is None else {})}
         answer: dict[str, Any] = {
             "id": "1", "object": "chat.completion", "created": 1, "model": self.server.served,
