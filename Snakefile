@@ -79,6 +79,12 @@ rule all:
         records=lambda wildcards: [record for generator in selected().candidates for record in records(generator)],
 
 
+rule llm_judges:
+    input:
+        labels="results/llm-judges/labels.json",
+        queue="results/llm-judges/queue.csv",
+
+
 rule paper:
     input:
         files=PAPER_FILES,

@@ -51,7 +51,7 @@ rule leaderboard:
     input:
         kernels=lambda wildcards: [f"results/kernels/{name}.parquet" for name in selected().candidates],
         audits=lambda wildcards: audits(),
-        labels=LLM_LABELS,
+        labels=lambda wildcards: LLM_LABELS,
     output:
         json=report(
             "results/leaderboard.json",

@@ -13,7 +13,6 @@ OUTPUTS: none; afterwards these names are set
     DEVICE        cuda or cpu
     SPECS         the rows of the generators table, by name
     LEADERBOARD   paths of the final tables, PAGE of what shows them
-    LLM_JUDGES    the configured LLM judges by name, LLM_LABELS the path of their labels where there are any
 
 audits(), records() and metadata() look up what is selected when asked: one candidate's record never scans all others.
 """
@@ -52,9 +51,6 @@ SPECS = {row.generator: row for row in ROWS}
 # Named by path, not by reference, which takes a quadratic time: docs/decisions/0011-planning-at-scale.md.
 LEADERBOARD = [f"results/leaderboard.{ending}" for ending in ("json", "csv", "md")]
 PAGE = "results/leaderboard.html"
-# What LLM judges and a person say of candidates: nothing where no judge is configured (llm_judges.smk).
-LLM_JUDGES = {judge.name: judge for judge in SETTINGS.llm_judges.judges}
-LLM_LABELS = ["results/llm-judges/labels.json"] if LLM_JUDGES else []
 # What aggregation is told; everything else in the configuration is about stages.
 AGGREGATION = SETTINGS.aggregation()
 

@@ -28,44 +28,22 @@ from kbverified.llm_judges import case as llm_case
 from kbverified.llm_judges import plan as llm_plan
 
 LLM_FOLDER = llm_plan.FOLDER.as_posix()
+LLM_CHOSEN = f"{LLM_FOLDER}/chosen.json"
 LLM_SETTINGS = SETTINGS.llm_judges.model_dump(mode="json")
+LLM_JUDGES = {judge.name: judge for judge in SETTINGS.llm_judges.judges}
+# What the leaderboard and the paper are told besides, where judges are configured.
+LLM_LABELS = [f"{LLM_FOLDER}/labels.json"] if LLM_JUDGES else []
 
 
 wildcard_constraints:
     judge="|".join(map(re.escape, LLM_JUDGES)) or "(?!)",
 
 
-def llm_kernels(wildcards):
-    if not LLM_JUDGES:
-        raise WorkflowError("no LLM judge is configured: name two at least under llm_judges (docs/llm-judges.md)")
-    return [f"results/kernels/{name}.parquet" for name in selected().candidates]
-
-
-def llm_chosen():
-    return Path(checkpoints.llm_judges_chosen.get().output.chosen)
-
-
-def llm_panel(wildcards):
-    return llm_plan.panel_paths(llm_chosen())
-
-
-def llm_all_judgements(wildcards):
-    besides = llm_plan.substitute_paths(Path(checkpoints.llm_judges_substitutes.get().output.substitutes))
-    return [*llm_panel(wildcards), *besides]
-
-
-def llm_question(wildcards):
-    """What a judge is asked about a candidate, beside its source: a param, since the file that says it is ancient."""
-    tail = f"{wildcards.generator}/{wildcards.suite}/{wildcards.problem}/{wildcards.sample}"
-    path = Path(f"{LLM_FOLDER}/chosen.json")
-    return f"{source_sha256(wildcards)} {llm_plan.question_of(path, tail) if path.exists() else 'not there yet'}"
-
-
 checkpoint llm_judges_chosen:
     input:
-        kernels=llm_kernels,
+        kernels=lambda wildcards: llm_plan.kernel_paths(SETTINGS.llm_judges, selected().candidates),
     output:
-        chosen=f"{LLM_FOLDER}/chosen.json",
+        chosen=LLM_CHOSEN,
     log:
         "logs/llm-judges/chosen.log",
     benchmark:
@@ -86,7 +64,7 @@ rule llm_judge:
     input:
         source="generations/{generator}/{suite}/{problem}/{sample}.py",
         reference="problems/{suite}/{problem}.py",
-        chosen=ancient(f"{LLM_FOLDER}/chosen.json"),
+        chosen=ancient(LLM_CHOSEN),
         template=llm_case.TEMPLATE.as_posix(),
     output:
         judgement=f"{LLM_FOLDER}/{{judge}}/{{generator}}/{{suite}}/{{problem}}/{{sample}}.json",
@@ -100,7 +78,8 @@ rule llm_judge:
         runtime=30,
     params:
         code=code("llm-judge"),
-        question=llm_question,
+        # Beside the source: what is asked about it, since the file that says so is ancient.
+        question=lambda wildcards: f"{source_sha256(wildcards)} {llm_plan.question_of(Path(LLM_CHOSEN), wildcards)}",
         judge=lambda wildcards: LLM_JUDGES[wildcards.judge].model_dump_json(),
         attempts=SETTINGS.llm_judges.attempts,
         most=SETTINGS.llm_judges.max_source_characters,
@@ -114,8 +93,8 @@ rule llm_judge:
 
 checkpoint llm_judges_substitutes:
     input:
-        chosen=f"{LLM_FOLDER}/chosen.json",
-        judgements=llm_panel,
+        chosen=LLM_CHOSEN,
+        judgements=lambda wildcards: llm_plan.panel_paths(checkpoints.llm_judges_chosen.get().output.chosen),
     output:
         substitutes=f"{LLM_FOLDER}/substitutes.json",
     log:
@@ -135,9 +114,10 @@ checkpoint llm_judges_substitutes:
 
 rule llm_judges_labels:
     input:
-        chosen=f"{LLM_FOLDER}/chosen.json",
-        kernels=llm_kernels,
-        judgements=llm_all_judgements,
+        chosen=LLM_CHOSEN,
+        kernels=lambda wildcards: llm_plan.kernel_paths(SETTINGS.llm_judges, selected().candidates),
+        judgements=lambda wildcards: llm_plan.panel_paths(checkpoints.llm_judges_chosen.get().output.chosen),
+        besides=lambda wildcards: llm_plan.substitute_paths(checkpoints.llm_judges_substitutes.get().output.substitutes),
         review=lambda wildcards: [path for path in [SETTINGS.llm_judges.review] if os.path.exists(path)],
     output:
         labels=f"{LLM_FOLDER}/labels.json",
@@ -156,9 +136,3 @@ rule llm_judges_labels:
         review=lambda wildcards: sha256(SETTINGS.llm_judges.review),
     script:
         "../scripts/llm_judges.py"
-
-
-rule llm_judges:
-    input:
-        labels=f"{LLM_FOLDER}/labels.json",
-        queue=f"{LLM_FOLDER}/queue.csv",

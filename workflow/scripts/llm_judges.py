@@ -6,6 +6,8 @@ from kbverified.llm_judges import plan
 from kbverified.llm_judges.settings import LlmJudges
 from kbverified.rule_log import rule_log
 
+INPUTS = ("kernels", "chosen", "judgements", "besides")
+
 
 def listed(paths: object) -> list[str]:
     return [paths] if isinstance(paths, str) else list(paths)
@@ -20,7 +22,8 @@ def main(step: str, inputs: dict[str, list[str]], settings: LlmJudges, told: dic
     elif step == "substitutes":
         print(len(plan.write_substitutes(paths["chosen"][0], paths["judgements"], Path(out[0])).judges), "to ask again")
     else:
-        files = (paths["chosen"][0], paths["kernels"], paths["judgements"], settings, Path(out[0]), Path(out[1]))
+        judgements = [*paths["judgements"], *paths["besides"]]
+        files = (paths["chosen"][0], paths["kernels"], judgements, settings, Path(out[0]), Path(out[1]))
         print(len(plan.write_labels(*files).candidates), "labels")
 
 
@@ -28,7 +31,7 @@ if __name__ == "__main__":
     with rule_log(snakemake.log[0]):  # noqa: F821
         main(
             snakemake.params.step,  # noqa: F821
-            {name: listed(snakemake.input.get(name, [])) for name in ("kernels", "chosen", "judgements")},  # noqa: F821
+            {name: listed(snakemake.input.get(name, [])) for name in INPUTS},  # noqa: F821
             LlmJudges.model_validate(snakemake.params.settings),  # noqa: F821
             dict(snakemake.params.get("told", {})),  # noqa: F821
             list(snakemake.output),  # noqa: F821

@@ -61,14 +61,17 @@ class Read:
 def read(text: str | None, case: str) -> Read:
     """The one answer about a case in a model's text: the text itself, or one JSON object within it.
 
-    Objects about no case or another one are passed over: a model may quote its candidate. Two different answers about
-    this one are none.
+    What precedes the last ``</think>`` is thinking aloud, unless the answer is there: it may quote those words. Objects
+    about no case or another one are passed over: a model may quote its candidate. Two different answers about this one
+    are none.
     """
     if not text or not text.strip():
         return Read(None, EMPTY)
     if len(text) > _ANSWER_MAX_CHARACTERS:
         return Read(None, "the answer was far too long")
-    mine = [found for found in _objects(text.rpartition("</think>")[2]) if found.get("case") == case]
+    for part in (text.rpartition("</think>")[2], text):
+        if mine := [found for found in _objects(part) if found.get("case") == case]:
+            break
     if not mine:
         return Read(None, f"there was no JSON object with case {case} in it")
     if any(other != mine[0] for other in mine[1:]):
@@ -87,7 +90,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
     decoder = json.JSONDecoder(object_pairs_hook=_each_key_once)
     found, at = [], text.find("{")
     failures = 0
-    while at >= 0 and failures < 10_000:  # each failure may look at all that is left
+    while at >= 0 and failures < 2_000:  # each failure may look at all that is left
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kbverified import kernel_table, records
 from kbverified.llm_judges import review
@@ -21,20 +22,33 @@ def judgement_path(judge: str, candidate: str) -> str:
     return f"{FOLDER}/{judge}/{candidate}.json"
 
 
-def panel_paths(chosen: Path) -> list[str]:
+def kernel_paths(settings: LlmJudges, generators: Iterable[str]) -> list[str]:
+    """The tables from which candidates are chosen. Raises ValueError where no judge is configured."""
+    if not settings.judges:
+        raise ValueError("no LLM judge is configured: name two at least under llm_judges (docs/llm-judges.md)")
+    return [f"results/kernels/{name}.parquet" for name in generators]
+
+
+def panel_paths(chosen: str) -> list[str]:
     """The judgements that are asked for first, of every chosen candidate. Raises records.RecordError, OSError."""
-    return [judgement_path(judge, one.candidate) for one in _by_candidate(chosen).values() for judge in one.panel]
+    found = _by_candidate(Path(chosen)).values()
+    return [judgement_path(judge, one.candidate) for one in found for judge in one.panel]
 
 
-def substitute_paths(substitutes: Path) -> list[str]:
+def substitute_paths(substitutes: str) -> list[str]:
     """The judgements that are asked for where those disagree. Raises records.RecordError, OSError."""
-    found = records.read(substitutes, Substitutes)
+    found = records.read(Path(substitutes), Substitutes)
     return [judgement_path(judge, candidate) for candidate, judge in found.judges.items()]
 
 
-def question_of(chosen: Path, candidate: str) -> str:
-    """Sha256 (hex) of what is known of a chosen candidate: with it changes what its judges are asked."""
-    found = _by_candidate(chosen).get(candidate)
+def question_of(chosen: Path, key: Any) -> str:
+    """Sha256 (hex) of what is known of a chosen candidate (``key`` has its four parts): with it changes what its judges
+    are asked. A word where it is not chosen, or nothing is yet."""
+    candidate = f"{key.generator}/{key.suite}/{key.problem}/{key.sample}"
+    try:
+        found = _by_candidate(chosen).get(candidate)
+    except FileNotFoundError:
+        return "not there yet"
     if found is None:
         return "not chosen"
     told = found.model_copy(update={"why": "sample", "panel": (), "substitutes": (), "kept_out": {}})

@@ -21,6 +21,7 @@ J = json.dumps
         f"```json\n{J(GOOD, indent=2)}\n```",
         f'Let me see. {{not json}} {{}} [1, {{"a": 2}}]\n{J(GOOD)}\nThat is all.',
         f"<think>{J(HONEST)}</think>\n{J(GOOD)}",
+        J(GOOD | {"fix": "Leave out </think> in line 9."}),
         f"{J(GOOD)}\nOnce more:\n{J(GOOD)}",
         f"The source says {J(HONEST | {'case': 'cd' * 16})}.\n{J(GOOD)}",
         J(GOOD | {"pattern": " Cached-Result "}),
