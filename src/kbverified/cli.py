@@ -28,6 +28,7 @@ MODULES = {
     "leaderboard": "kbverified.leaderboard",
     "device-run": "kbverified.device_run",
     "merge-records": "kbverified.merge_records",
+    "estimate": "kbverified.estimate",
     "generate": "kbverified.generators",
     "ceilings": "kbverified.roofline.ceilings",
 }

@@ -194,9 +194,21 @@ def read_settings(config: Mapping[str, Any], files: Sequence[str] = ()) -> Setti
         raise ConfigError("\n".join(problems)) from None
 
 
-def load_settings(path: Path) -> Settings:
-    """Read one configuration file. Raises ConfigError, FileNotFoundError."""
-    return read_settings(_mapping(path), [str(path)])
+def load_settings(*paths: Path) -> Settings:
+    """Read configuration files, of which later ones override single keys. Raises ConfigError, FileNotFoundError."""
+    config: dict[str, Any] = {}
+    for path in paths:
+        _override(config, _mapping(path))
+    return read_settings(config, [str(path) for path in paths])
+
+
+def _override(config: dict[str, Any], more: Mapping[str, Any]) -> None:
+    """As Snakemake merges its configuration files: mappings key by key, all else as a whole."""
+    for key, value in more.items():
+        if isinstance(value, Mapping) and isinstance(config.get(key), dict):
+            _override(config[key], value)
+        else:
+            config[key] = value
 
 
 def _mapping(path: Path) -> dict[str, Any]:

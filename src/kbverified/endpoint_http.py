@@ -63,6 +63,7 @@ def send(
             **named,
             stream=bool(body.get("stream")),
             extra_body=rest,
+            extra_headers=None if api_key else {"Authorization": openai.Omit()},
             timeout=openai.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S)),
         ) as response:
             headers = _kept(response.headers, secrets)
@@ -84,12 +85,7 @@ def _client(base_url: str, api_key: str | None) -> Any:
     # Their debug output has headers and bodies in it.
     for name in ("openai", "httpx", "httpx2", "httpcore", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    client = openai.OpenAI(
-        base_url=base_url,
-        api_key=api_key or "none",
-        max_retries=0,
-        default_headers=None if api_key else {"Authorization": openai.Omit()},  # type: ignore[dict-item]
-    )
+    client = openai.OpenAI(base_url=base_url, api_key=api_key or "none", max_retries=0)
     # From the environment: another vendor's names are none of this one's business.
     client.organization = client.project = None
     return client
@@ -140,7 +136,8 @@ def _too_large(data: bytes, headers: dict[str, str], took_s: float, secrets: Sec
 
 
 def _of_status(error: Any, secrets: Secrets) -> Failure:
-    return _of_code(error.status_code, str(error), _retry_after_s(error.response.headers), secrets)
+    words = f"{error} ({error.code})" if error.code else str(error)
+    return _of_code(error.status_code, words, _retry_after_s(error.response.headers), secrets)
 
 
 def _of_code(code: int | None, words: str, wait_s: float | None, secrets: Secrets) -> Failure:

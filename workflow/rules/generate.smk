@@ -15,7 +15,16 @@ A response is paid for, so nothing here may lose one. Responses live in an appen
 generations/{generator}/ that no rule owns, and the command replays it before it asks again. ``update`` keeps the
 outputs in place while the rule runs and brings them back where it fails; a sample edited by hand is left as it is.
 ``ancient``: a newer problem file alone sends no new request. To ask anew, delete the sample.
+
+A job waits for its endpoint and computes nothing: it takes no core of this machine, and how many run at once is for
+``api_calls`` to say and for the generator's own limits, which hold between jobs. ``retries: 0``: the command has tried
+again by itself, and where the budget is spent another try would be refused as well.
 """
+
+
+def generate_runtime_min(wildcards):
+    """Waiting for a turn and trying may take ``timeout_s`` each, and the last request as long twice over (endpoint)."""
+    return int(4 * SPECS[wildcards.generator].timeout_s / 60) + 15
 
 
 rule generate:
@@ -30,10 +39,12 @@ rule generate:
         "benchmarks/out/generate/{generator}/{suite}/{problem}/{sample}.tsv"
     wildcard_constraints:
         generator=api_generators(),
+    retries: 0
+    threads: lambda wildcards: 0 if workflow.local_exec else 1
     resources:
         api_calls=1,
         mem_mb=1000,
-        runtime=30,
+        runtime=generate_runtime_min,
         generators=SETTINGS.generators_tsv,
     shell:
         "kbverified generate --generator {wildcards.generator} --suite {wildcards.suite}"
