@@ -71,6 +71,9 @@ def _take(path: Path, flags: int) -> Held | None:
             return Held(path, fd)
     except (BlockingIOError, FileNotFoundError):
         pass
+    except OSError as error:
+        os.close(fd)
+        raise OSError(error.errno, f"{error.strerror}: this file system has no flock", str(path)) from None
     except BaseException:
         os.close(fd)
         raise

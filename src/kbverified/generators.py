@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from kbverified import prompts, response_store
+from kbverified import file_lock, prompts, response_store
 from kbverified.endpoint_settings import ClientSettings, EndpointFault, EndpointSettings
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.extraction import extract
@@ -267,6 +267,9 @@ def run(args: argparse.Namespace) -> int:
         specs = {spec.generator: spec for spec in read_generators(args.generators)}
         if args.generator not in specs:
             raise GeneratorError(f"{args.generators}: no generator {args.generator!r}; there are {', '.join(specs)}")
+        folder = response_store.response_folder(args.root, args.generator)
+        if why := file_lock.local_only(folder):
+            print(f"generate: {folder}: locks, and with them limits and budget, hold on this machine only ({why})")
         problem = ProblemKey(args.suite, args.problem).source_path(args.root)
         outcome = generate(specs[args.generator], problem, key, args.root)
     except (ValueError, FileNotFoundError) as error:

@@ -18,7 +18,7 @@ import pytest
 from endpoint_server import Answer, EndpointServer, completion, error, html, serve
 from pydantic import ValidationError
 
-from kbverified import chat_body, endpoint, endpoint_http, endpoint_settings
+from kbverified import chat_body, endpoint, endpoint_http
 from kbverified.endpoint import RequestRejected, ask
 from kbverified.endpoint_settings import ClientSettings, EndpointFault, EndpointSettings
 from kbverified.response_store import StoredResponse, append
@@ -414,8 +414,3 @@ def test_the_password_of_an_address_is_a_secret_too(server: EndpointServer, monk
     monkeypatch.setenv("KBV_TEST_URL", address)
     server.answers = [error(500, "at http://user:pass-word-1@127.0.0.1"), completion("pass-word-1")]
     assert answer(server, base_url=None, base_url_env="KBV_TEST_URL").content == "[API key]"
-
-
-def test_settings_are_what_a_row_and_a_judge_share() -> None:
-    assert not {"messages", "response_format"} & set(EndpointSettings.model_fields)
-    assert endpoint_settings.ClientSettings.model_fields["model"].is_required()
