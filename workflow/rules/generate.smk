@@ -18,13 +18,9 @@ outputs in place while the rule runs and brings them back where it fails; a samp
 
 A job waits for its endpoint and computes nothing: it takes no core of this machine, and how many run at once is for
 ``api_calls`` to say and for the generator's own limits, which hold between jobs. ``retries: 0``: the command has tried
-again by itself, and where the budget is spent another try would be refused as well.
+again by itself, and where the budget is spent another try would be refused as well. ``runtime``, in minutes: waiting
+for a turn and trying may take ``timeout_s`` each, and the last request twice that.
 """
-
-
-def generate_runtime_min(wildcards):
-    """Waiting for a turn and trying may take ``timeout_s`` each, and the last request as long twice over (endpoint)."""
-    return int(4 * SPECS[wildcards.generator].timeout_s / 60) + 15
 
 
 rule generate:
@@ -44,7 +40,7 @@ rule generate:
     resources:
         api_calls=1,
         mem_mb=1000,
-        runtime=generate_runtime_min,
+        runtime=lambda wildcards: int(4 * SPECS[wildcards.generator].timeout_s / 60) + 15,
         generators=SETTINGS.generators_tsv,
     shell:
         "kbverified generate --generator {wildcards.generator} --suite {wildcards.suite}"
