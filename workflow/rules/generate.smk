@@ -40,7 +40,8 @@ rule generate:
     resources:
         api_calls=1,
         mem_mb=1000,
-        runtime=lambda wildcards: int(4 * SPECS[wildcards.generator].timeout_s / 60) + 15,
+        runtime=lambda wildcards: int(4 * SPECS[wildcards.generator].timeout_s / 60)
+        + 15,
         generators=SETTINGS.generators_tsv,
     shell:
         "kbverified generate --generator {wildcards.generator} --suite {wildcards.suite}"
