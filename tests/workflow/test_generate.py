@@ -115,7 +115,7 @@ def test_a_budget_and_limits_hold_between_jobs(fresh: Tree, endpoint: EndpointSe
     samples = [f"generations/paid/tiny/level1_{n}/{sample}.py" for n in (1, 2) for sample in range(3)]
     done = fresh.snakemake(*samples, "--resources", "api_calls=6", check=False, **environment(endpoint))
     assert done.returncode != 0
-    assert (len(endpoint.requests), endpoint.at_once_max) == (2, 2)
+    assert len(endpoint.requests) == 2 and endpoint.at_once_max <= 2
     assert all(request["seed"] == 7 for request in endpoint.requests)
     assert sum((fresh.path / sample).exists() for sample in samples) == 2
     assert done.stdout.count("not asked: budget_usd is 3.4") == 4  # and no job is tried again
@@ -124,6 +124,6 @@ def test_a_budget_and_limits_hold_between_jobs(fresh: Tree, endpoint: EndpointSe
     # With more of it, only the others are asked for.
     fresh.replace("config/generators.yaml", "3.4", "34.0")
     fresh.snakemake(*samples, "--resources", "api_calls=6", **environment(endpoint))
-    assert (len(endpoint.requests), endpoint.at_once_max) == (6, 2)
+    assert len(endpoint.requests) == 6 and endpoint.at_once_max <= 2
     written = [path for path in fresh.path.rglob("*") if path.is_file() and not path.is_symlink()]
     assert not [path for path in written if KEY.encode() in path.read_bytes()]

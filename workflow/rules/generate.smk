@@ -16,8 +16,8 @@ generations/{generator}/ that no rule owns, and the command replays it before it
 outputs in place while the rule runs and brings them back where it fails; a sample edited by hand is left as it is.
 ``ancient``: a newer problem file alone sends no new request. To ask anew, delete the sample.
 
-A job waits for its endpoint and computes nothing: it takes no core of this machine, and how many run at once is for
-``api_calls`` to say and for the generator's own limits, which hold between jobs. ``retries: 0``: the command has tried
+A job waits for its endpoint and computes nothing: where ``api_calls`` says how many may run at once, it takes no core of
+this machine. The generator's own limits hold between jobs, whatever starts them. ``retries: 0``: the command has tried
 again by itself, and where the budget is spent another try would be refused as well. ``runtime``, in minutes: waiting
 for a turn and trying may take ``timeout_s`` each, and the last request twice that.
 """
@@ -36,12 +36,11 @@ rule generate:
     wildcard_constraints:
         generator=api_generators(),
     retries: 0
-    threads: lambda wildcards: 0 if workflow.local_exec else 1
+    threads: lambda wildcards: 0 if workflow.local_exec and "api_calls" in workflow.global_resources else 1
     resources:
         api_calls=1,
         mem_mb=1000,
-        runtime=lambda wildcards: int(4 * SPECS[wildcards.generator].timeout_s / 60)
-        + 15,
+        runtime=lambda wildcards: int(4 * SPECS[wildcards.generator].timeout_s) // 60 + 15,
         generators=SETTINGS.generators_tsv,
     shell:
         "kbverified generate --generator {wildcards.generator} --suite {wildcards.suite}"
