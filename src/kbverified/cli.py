@@ -30,6 +30,7 @@ MODULES = {
     "merge-records": "kbverified.merge_records",
     "estimate": "kbverified.estimate",
     "generate": "kbverified.generators",
+    "prompt": "kbverified.prompts.command",
     "ceilings": "kbverified.roofline.ceilings",
 }
 OWN = ("stage", "audit-problem")
@@ -40,6 +41,7 @@ examples:
   kbverified check kernel.py --problem level1_1                     one kernel, every stage, a verdict
   kbverified import-problems --from ../KernelBench --suite kernelbench
   kbverified import-runs --from ../KernelBench/runs/my-run --generator my-model --suite kernelbench
+  kbverified prompt --generator my-model --suite kernelbench --problem level1_90     what a model is asked
   snakemake --cores all                                             many kernels: the workflow
   kbverified leaderboard                                            what its last run found
 

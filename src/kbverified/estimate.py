@@ -10,20 +10,24 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kbverified import tokens
-from kbverified.config import load_settings
+from kbverified import prompts, tokens
+from kbverified.config import Settings, merged_settings
 from kbverified.device_choice import resolve_device
 from kbverified.exit_codes import EXIT_BAD_INPUT
-from kbverified.generators import GeneratorSpec, messages_for, read_generators
-from kbverified.keys import CandidateKey
+from kbverified.generators import GeneratorSpec, read_generators
+from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.paid_answers import answer_key
 from kbverified.response_store import response_folder
 from kbverified.selection import select
 from kbverified.spending import Spending, Spent
+
+Tell = Callable[[ProblemKey], prompts.Told]
+"""What the configuration says about a problem's prompt."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +66,21 @@ class Estimate:
     """The least that the limits a minute allow. None: there are none."""
 
 
-def estimate(spec: GeneratorSpec, keys: tuple[CandidateKey, ...], root: Path) -> Estimate:
-    """What a generator's samples will cost. Raises OSError, RecordError for an answer that cannot be read."""
+def estimate(spec: GeneratorSpec, keys: tuple[CandidateKey, ...], root: Path, told: Tell) -> Estimate:
+    """What a generator's samples will cost. Raises OSError, RecordError for an answer that cannot be read, and like
+    ``prompts.build``."""
     client = spec.client()
     folder = response_folder(root, spec.generator)
     spent = Spending(folder, client).spent(look_only=True)
-    prompts: dict[Path, tuple[list[dict[str, str]], int]] = {}
+    asked: dict[ProblemKey, tuple[list[dict[str, str]], int]] = {}
     there: list[tuple[str, int]] = []
     missing, placed = [], 0
     for key in keys:
-        path = key.problem_key.source_path(root)
-        if path not in prompts:
-            messages = messages_for(spec, path)
-            prompts[path] = messages, tokens.message_tokens(messages)
-        messages, prompt_tokens = prompts[path]
+        problem = key.problem_key
+        if problem not in asked:
+            built = prompts.for_generator(spec, problem.source_path(root), told(problem), root)
+            asked[problem] = built.messages, tokens.message_tokens(built.messages)
+        messages, prompt_tokens = asked[problem]
         answer = answer_key(client, messages, name=key.tail)
         if (folder / f"{answer}.json").exists():
             there.append((answer, prompt_tokens))
@@ -196,7 +201,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _all(args: argparse.Namespace) -> list[Estimate]:
-    settings = load_settings(args.root / "config" / "config.yaml", *args.configfile)
+    settings = merged_settings([args.root / "config" / "config.yaml", *args.configfile])
     rows = read_generators(args.root / settings.generators_tsv)
     if args.generator and args.generator not in {row.generator for row in rows}:
         raise ValueError(f"{settings.generators_tsv}: no generator {args.generator!r}")
@@ -205,7 +210,11 @@ def _all(args: argparse.Namespace) -> list[Estimate]:
         selection = selection.model_copy(update={"generators": (args.generator,)})
     selected = select(selection, rows, resolve_device(settings.device, check=False), args.root)
     return [
-        estimate(row, selected.candidates[row.generator], args.root)
+        estimate(row, selected.candidates[row.generator], args.root, _tell(settings, row))
         for row in rows
         if row.asks and row.generator in selected.candidates
     ]
+
+
+def _tell(settings: Settings, row: GeneratorSpec) -> Tell:
+    return lambda key: prompts.from_settings(settings, key.suite, key.problem, row.prompt)

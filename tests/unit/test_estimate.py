@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from endpoint_server import EndpointServer, completion, serve
 
-from kbverified import cli
-from kbverified.generators import generate, messages_for, read_generators
+from kbverified import cli, prompts
+from kbverified.generators import generate, read_generators
 from kbverified.keys import CandidateKey
 from kbverified.tokens import message_tokens
 
@@ -42,7 +42,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint
         path = tmp_path / f"problems/kb/{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("class Model: pass\n")
-    with serve(completion("x = 1\n", usage=(100, 300))) as started:
+    with serve(completion("x = 1\n", usage=(1000, 300))) as started:
         (tmp_path / "config/generators.yaml").write_text(ROW.format(url=started.url))
         yield started
 
@@ -52,18 +52,22 @@ def estimated(root: Path, capsys: pytest.CaptureFixture[str], *words: str) -> li
     return json.loads(capsys.readouterr().out)
 
 
+def estimated_prompt(root: Path, problem: Path) -> int:
+    (spec, *_) = read_generators(root / "config/generators.yaml")
+    return message_tokens(prompts.for_generator(spec, problem, None, root).messages)
+
+
 def make(root: Path, problem: str, sample: int) -> int:
     """Ask for one sample; the estimate of its prompt."""
     (spec, *_) = read_generators(root / "config/generators.yaml")
     source = root / f"problems/kb/{problem}.py"
     generate(spec, source, CandidateKey("gen", "kb", problem, sample), root)
-    return message_tokens(messages_for(spec, source))
+    return estimated_prompt(root, source)
 
 
 def test_before_the_first_answer(server: EndpointServer, tmp_path: Path, capsys) -> None:
     (one,) = estimated(tmp_path, capsys)
-    (spec, *_) = read_generators(tmp_path / "config/generators.yaml")
-    prompt = message_tokens(messages_for(spec, tmp_path / "problems/kb/level1_1.py"))
+    prompt = estimated_prompt(tmp_path, tmp_path / "problems/kb/level1_1.py")
     assert (one["generator"], one["stored"], one["placed"], one["to_ask"]) == ("gen", 0, 0, 4)
     assert one["expected"] == {"prompt_tokens": 4 * prompt, "completion_tokens": None, "usd": None}
     assert one["at_most"]["prompt_tokens"] == 4 * prompt
@@ -77,24 +81,24 @@ def test_before_the_first_answer(server: EndpointServer, tmp_path: Path, capsys)
 
 
 def test_with_answers_to_tell_from(server: EndpointServer, tmp_path: Path, capsys) -> None:
-    """One of four is there, one lies there placed by hand; a prompt was counted as 100 tokens, an answer as 300."""
+    """One of four is there, one lies there placed by hand; a prompt was counted as 1000 tokens, an answer as 300."""
     prompt = make(tmp_path, "level1_1", 1)
     placed = tmp_path / "generations/gen/kb/level1_2/1.py"
     placed.parent.mkdir(parents=True)
     placed.write_text("x = 2\n")
     (one,) = estimated(tmp_path, capsys)
     assert (one["stored"], one["placed"], one["to_ask"], one["answers"]) == (1, 1, 2, 1)
-    assert one["expected"]["prompt_tokens"] == 200
+    assert one["expected"]["prompt_tokens"] == 2000
     assert one["expected"]["completion_tokens"] == 600
-    assert one["expected"]["usd"] == pytest.approx((200 + 4 * 600) / 1e6)
+    assert one["expected"]["usd"] == pytest.approx((2000 + 4 * 600) / 1e6)
     assert (one["at_most"]["prompt_tokens"], one["at_most"]["completion_tokens"]) == (2 * prompt, 2000)
-    assert one["spent"] == {"prompt_tokens": 100, "completion_tokens": 300, "usd": pytest.approx(1300 / 1e6)}
-    # Of 10,000 there are 8,700 left; as expected 1300 each, at most prompt + 4000 each.
-    assert one["fit"] == [2, int(8700 / (prompt + 4000))]
+    assert one["spent"] == {"prompt_tokens": 1000, "completion_tokens": 300, "usd": pytest.approx(2200 / 1e6)}
+    # Of 10,000 there are 7,800 left; as expected 2200 each, at most prompt + 4000 each.
+    assert one["fit"] == [2, int(7800 / (prompt + 4000))]
     assert cli.main(["estimate", "--root", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "1 stored, 1 placed, 2 to ask" in text
-    assert "expected           200 prompt + 600 completion tokens, 0.00 USD (mean of 1 answers)" in text
+    assert "expected           2,000 prompt + 600 completion tokens, 0.00 USD (mean of 1 answers)" in text
     assert "budget_usd         0.01: enough for 2 of 2 as expected, 1 at least" in text
 
 
