@@ -28,11 +28,6 @@ for a turn and trying may take ``timeout_s`` each, and the last request twice th
 HARDWARE = SETTINGS.hardware.model_dump_json(exclude_none=True) if SETTINGS.hardware.name else "none"
 
 
-def prompt_variant(wildcards):
-    own = SPECS[wildcards.generator].prompt
-    return prompts.from_settings(SETTINGS, wildcards.suite, wildcards.problem, own).variant
-
-
 rule generate:
     input:
         problem=ancient("problems/{suite}/{problem}.py"),
@@ -52,7 +47,7 @@ rule generate:
         mem_mb=1000,
         runtime=lambda wildcards: int(4 * SPECS[wildcards.generator].timeout_s) // 60 + 15,
         generators=SETTINGS.generators_tsv,
-        prompt=prompt_variant,
+        prompt=lambda w: prompts.from_settings(SETTINGS, w.suite, w.problem, SPECS[w.generator].prompt).variant,
         hardware=HARDWARE,
     shell:
         "kbverified generate --generator {wildcards.generator} --suite {wildcards.suite}"
