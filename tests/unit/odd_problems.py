@@ -76,6 +76,9 @@ CLEAN = {
     "a local of a constant's name": forward("n = x.size(0)", "return x / n", before="n = 4096\n", inputs=BY_NAME),
     "a deleted constant": problem(before="n = m = 4096\ndel m\n", inputs=BY_NAME),
     "a form feed and a tab": problem(before="\x0cn\t=\t4096\n", inputs=BY_NAME),
+    "an alias without a number": forward(
+        "return double(x)", before="def same(f):\n    return f\ndouble = same(torch.relu)\n"
+    ),
     "hexadecimal": problem(before="n = 0x10_00\n", inputs=BY_NAME),
 }
 
@@ -96,6 +99,10 @@ REFUSED = {
     "a constant that is a call": (
         forward("return x[:n]", before="from math import prod\nn = prod([2] * 12)\n"),
         "the module's n",
+    ),
+    "a function with a constant in it": (
+        forward("return cut(x)", before="from functools import partial\ncut = partial(torch.narrow, length=4096)\n"),
+        "the module's cut",
     ),
     "a global statement": (forward("global n", "n = 4096", "return x"), "binds the module's n"),
     "a helper that both use": (
