@@ -42,6 +42,7 @@ examples:
   kbverified import-problems --from ../KernelBench --suite kernelbench
   kbverified import-runs --from ../KernelBench/runs/my-run --generator my-model --suite kernelbench
   kbverified prompt --generator my-model --suite kernelbench --problem level1_90     what a model is asked
+  kbverified estimate                                               what asking the models of API generators will cost
   snakemake --cores all                                             many kernels: the workflow
   kbverified leaderboard                                            what its last run found
 

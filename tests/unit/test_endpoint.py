@@ -196,8 +196,9 @@ def test_an_answer_without_choices_is_asked_for_again_and_recorded_in_the_end(se
 
 
 def test_another_models_name_is_noted(server: EndpointServer) -> None:
-    assert answer(server, completion(CODE, model="cheap-model")).note == "answered as 'cheap-model'"
-    for name in ("some-model", "some-model-2026-11-30", "Owner/Some-Model", None):
+    for name in ("cheap-model", "some-model-mini", "some-model.5", ""):
+        assert answer(server, completion(CODE, model=name)).note == f"answered as {name!r}"
+    for name in ("some-model", "some-model-2026-11-30", "Owner/Some-Model", "some-model:latest", None):
         assert answer(server, completion(CODE, model=name)).note is None
 
 

@@ -19,6 +19,7 @@ from endpoint_server import Answer, EndpointServer, completion, error, serve
 from kbverified import endpoint, file_lock
 from kbverified.endpoint_settings import ClientSettings, EndpointFault
 from kbverified.paid_answers import Obtained, obtain
+from kbverified.response_store import ROOM_BYTES
 from kbverified.spending import BudgetExceeded, Spending, Spent, key_lock
 
 MESSAGES = [{"role": "user", "content": "word " * 6}]
@@ -261,6 +262,13 @@ def test_every_try_is_a_request_within_the_limits(server: EndpointServer, tmp_pa
     assert len(server.requests) == 2
 
 
+def test_requests_at_once(server: EndpointServer, tmp_path: Path) -> None:
+    server.answers = [completion("x = 1\n", wait_s=0.2)]
+    with ThreadPoolExecutor(5) as many:
+        assert list(many.map(lambda n: get(server, tmp_path, str(n), concurrency=2).did, range(5))) == ["asked"] * 5
+    assert server.at_once_max == 2
+
+
 def test_one_that_is_told_to_wait_tells_the_others(server: EndpointServer, tmp_path: Path) -> None:
     server.answers = [error(429, "slow down", {"retry-after-ms": "800"}), completion("x = 1\n")]
     first = threading.Thread(target=get, args=(server, tmp_path, "a"))
@@ -271,6 +279,19 @@ def test_one_that_is_told_to_wait_tells_the_others(server: EndpointServer, tmp_p
     first.join()
     assert len(server.times) == 3
     assert all(at - server.times[0] >= 0.75 for at in server.times[1:])
+
+
+def test_the_room_for_an_answer_is_held_while_it_is_asked_for(server: EndpointServer, tmp_path: Path) -> None:
+    held: list[int] = []
+
+    def look(_: object) -> Answer:
+        held.extend(path.stat().st_blocks * 512 for path in tmp_path.glob(".incoming-*"))
+        return completion("x = 1\n")
+
+    server.choose = look
+    get(server, tmp_path)
+    assert len(held) == 1 and held[0] >= ROOM_BYTES
+    assert not list(tmp_path.glob(".incoming-*"))
 
 
 def test_a_store_that_cannot_be_written_costs_nothing(server: EndpointServer, tmp_path: Path) -> None:
