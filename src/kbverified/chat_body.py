@@ -53,12 +53,12 @@ class Answer:
     raw: Body
 
 
-def parse(data: bytes) -> Body:
+def parse(text: str) -> Body:
     """The body of a chat completion; of a stream, its pieces joined.
 
     Raises CutBody, ErrorBody, ForeignBody.
     """
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = text.removeprefix("\ufeff")
     if text.lstrip().startswith(("data:", "event:", "id:", ":")):
         body = _joined(text)
     else:

@@ -29,7 +29,9 @@ MODULES = {
     "llm-review": "kbverified.llm_judges.review",
     "device-run": "kbverified.device_run",
     "merge-records": "kbverified.merge_records",
+    "estimate": "kbverified.estimate",
     "generate": "kbverified.generators",
+    "prompt": "kbverified.prompts.command",
     "llm-judge": "kbverified.llm_judges.judge",
     "ceilings": "kbverified.roofline.ceilings",
 }
@@ -41,6 +43,8 @@ examples:
   kbverified check kernel.py --problem level1_1                     one kernel, every stage, a verdict
   kbverified import-problems --from ../KernelBench --suite kernelbench
   kbverified import-runs --from ../KernelBench/runs/my-run --generator my-model --suite kernelbench
+  kbverified prompt --generator my-model --suite kernelbench --problem level1_90     what a model is asked
+  kbverified estimate                                               what asking the models of API generators will cost
   snakemake --cores all                                             many kernels: the workflow
   kbverified leaderboard                                            what its last run found
 

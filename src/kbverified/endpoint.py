@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from kbverified.prompts import sha256
 from kbverified.redaction import Secrets
 from kbverified.response_store import StoredResponse
 
+_RELEASE = re.compile(r"([-@:](\d[\d-]*|v\d+|latest|preview|free))+$")
 BACKOFF_S = 1.0
 BACKOFF_MAX_S = 60.0
 RETRY_AFTER_MAX_S = 600.0
@@ -230,8 +232,8 @@ def _in_its_own_words(body: dict[str, Any], failure: Failure) -> dict[str, Any] 
 
 
 def _same_model(asked: str, served: str | None) -> bool:
-    """Whether the names can be one model's: a version or an owner more makes no other model."""
+    """Whether the names can be one model's: an owner, a date or a tag more makes no other model; a size does."""
     if served is None:
         return True
-    a, b = (name.lower().rsplit("/", 1)[-1] for name in (asked, served))
-    return a.startswith(b) or b.startswith(a)
+    a, b = (_RELEASE.sub("", name.lower().rsplit("/", 1)[-1]) for name in (asked, served))
+    return a == b

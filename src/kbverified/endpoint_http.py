@@ -15,8 +15,9 @@ from kbverified.redaction import Secrets
 
 CONNECT_TIMEOUT_S = 30.0
 BODY_MAX_BYTES = 8 << 20
-"""An answer may be that large. No model writes as much; a server that does not stop is cut off."""
+"""So large may an answer be. No model writes as much; a server that does not stop is cut off."""
 
+TOO_LARGE = "too large"
 _AGAIN = (408, 409, 425, 429)
 _KEPT_HEADERS = ("date", "server", "content-type", "retry-after", "x-request-id", "request-id", "openai-version")
 _KEPT_PREFIXES = ("x-ratelimit-",)
@@ -63,6 +64,7 @@ def send(
             **named,
             stream=bool(body.get("stream")),
             extra_body=rest,
+            extra_headers=None if api_key else {"Authorization": openai.Omit()},
             timeout=openai.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT_S)),
         ) as response:
             headers = _kept(response.headers, secrets)
@@ -84,12 +86,7 @@ def _client(base_url: str, api_key: str | None) -> Any:
     # Their debug output has headers and bodies in it.
     for name in ("openai", "httpx", "httpx2", "httpcore", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    client = openai.OpenAI(
-        base_url=base_url,
-        api_key=api_key or "none",
-        max_retries=0,
-        default_headers=None if api_key else {"Authorization": openai.Omit()},  # type: ignore[dict-item]
-    )
+    client = openai.OpenAI(base_url=base_url, api_key=api_key or "none", max_retries=0)
     # From the environment: another vendor's names are none of this one's business.
     client.organization = client.project = None
     return client
@@ -102,7 +99,7 @@ def _read(pieces: Iterable[bytes], deadline: float) -> tuple[bytes, str | None]:
         for piece in pieces:
             data += piece
             if len(data) > BODY_MAX_BYTES:
-                return bytes(data[:BODY_MAX_BYTES]), "too large"
+                return bytes(data[:BODY_MAX_BYTES]), TOO_LARGE
             if bytes(data[-64:]).rstrip().endswith(b"data: [DONE]"):
                 break  # some servers keep the connection open
             if time.monotonic() > deadline:
@@ -115,12 +112,13 @@ def _read(pieces: Iterable[bytes], deadline: float) -> tuple[bytes, str | None]:
 
 
 def _of_body(data: bytes, cut: str | None, headers: dict[str, str], took_s: float, secrets: Secrets) -> Reply | Failure:
-    too_large = cut == "too large"
+    # Blanked twice: as text, before any of it is cut for an error, and as values, which may be spelled otherwise.
+    text = secrets.blank(data.decode("utf-8", "replace"))
     try:
-        body = chat_body.parse(data)
+        body = chat_body.parse(text)
     except chat_body.CutBody as error:
-        if too_large:
-            return _too_large(data, headers, took_s, secrets)
+        if cut == TOO_LARGE:
+            return _too_large(text, headers, took_s)
         words = secrets.line(f"the answer was cut off: {cut or error}")
         return Failure(words, again=True, perhaps_billed=True, text_characters=error.text_characters)
     except chat_body.ErrorBody as error:
@@ -131,16 +129,16 @@ def _of_body(data: bytes, cut: str | None, headers: dict[str, str], took_s: floa
     return Reply(answer, headers, took_s, (f"cut off, as it was {cut}",) if cut else ())
 
 
-def _too_large(data: bytes, headers: dict[str, str], took_s: float, secrets: Secrets) -> Reply:
+def _too_large(text: str, headers: dict[str, str], took_s: float) -> Reply:
     """An answer all the same: the next would be as large, and cost as much."""
     raw = {"choices": [{"finish_reason": "length", "message": {"content": None}}]}
-    begins = secrets.blank(data[: 64 << 10].decode("utf-8", "replace"))
-    answer = chat_body.answer_of({**raw, "body_begins": begins})
+    answer = chat_body.answer_of({**raw, "body_begins": text[: 64 << 10]})
     return Reply(answer, headers, took_s, (f"more than {BODY_MAX_BYTES} bytes: not kept",))
 
 
 def _of_status(error: Any, secrets: Secrets) -> Failure:
-    return _of_code(error.status_code, str(error), _retry_after_s(error.response.headers), secrets)
+    words = f"{error} ({error.code})" if error.code else str(error)
+    return _of_code(error.status_code, words, _retry_after_s(error.response.headers), secrets)
 
 
 def _of_code(code: int | None, words: str, wait_s: float | None, secrets: Secrets) -> Failure:

@@ -52,12 +52,16 @@ def take_if_free(path: Path) -> Held | None:
 
 def is_held(path: Path) -> bool:
     """Whether somebody holds the lock at path, this process included."""
-    if not path.exists():
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
         return False
-    lock = take_if_free(path)
-    if lock is None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
-    lock.close()
+    finally:
+        os.close(fd)
     return False
 
 
@@ -71,6 +75,9 @@ def _take(path: Path, flags: int) -> Held | None:
             return Held(path, fd)
     except (BlockingIOError, FileNotFoundError):
         pass
+    except OSError as error:
+        os.close(fd)
+        raise OSError(error.errno, f"{error.strerror}: this file system has no flock", str(path)) from None
     except BaseException:
         os.close(fd)
         raise

@@ -19,17 +19,17 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from kbverified import prompts, response_store
+from kbverified import file_lock, prompts, response_store
 from kbverified.endpoint_settings import ClientSettings, EndpointFault, EndpointSettings
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.extraction import extract
 from kbverified.file_plan import commit, compare
 from kbverified.keys import NAME_PATTERN, SAMPLE_PATTERN, CandidateKey, ProblemKey
-from kbverified.records import Dtype, Generation, RecordError, read
+from kbverified.records import Dtype, Generation, PromptFacts, PromptTarget, PromptVariant, RecordError, read
 from kbverified.run_import import candidate_files
 from kbverified.table_rows import Row, TableError, read_rows
 
-_API_ONLY = ("samples", "closed", *EndpointSettings.model_fields)
+_API_ONLY = ("samples", "closed", "prompt", "target", *EndpointSettings.model_fields)
 
 
 class GeneratorError(ValueError):
@@ -51,6 +51,10 @@ class GeneratorSpec(EndpointSettings):
     """For api: samples per problem; 1 where not said. Other origins have what lies there."""
     closed: bool = False
     """For api: nothing more is asked for, its candidates are those that lie there."""
+    prompt: PromptVariant | None = None
+    """For api: ``input-blind`` for every problem; where not said, for those that ``prompts.input_blind`` names."""
+    target: PromptTarget | None = None
+    """For api: the language to write kernels in; where not said, CUDA C++ or Triton, and C++ for devices cpu."""
     note: str = ""
 
     @model_validator(mode="after")
@@ -62,6 +66,13 @@ class GeneratorSpec(EndpointSettings):
                 raise ValueError("origin api needs base_url or base_url_env")
         elif given := [name for name in _API_ONLY if name in self.model_fields_set]:
             raise ValueError(f"{', '.join(given)} only go with origin api")
+        return self
+
+    @model_validator(mode="after")
+    def _target_fits_devices(self) -> GeneratorSpec:
+        if self.target is not None and (self.target == "cpp") != (self.devices == "cpu"):
+            fits = "cpp" if self.devices == "cpu" else "cuda, triton or cute-dsl"
+            raise ValueError(f"target {self.target} does not go with devices {self.devices}: {fits} does")
         return self
 
     @property
@@ -155,13 +166,9 @@ class Outcome:
     sentence: str
 
 
-def messages_for(spec: GeneratorSpec, problem_path: Path) -> list[dict[str, str]]:
-    """What a generator's model is told about a problem. Raises OSError."""
-    reference = problem_path.read_bytes().decode("utf-8-sig", "replace")
-    return prompts.build_messages(reference, "cpu" if spec.devices == "cpu" else "cuda", spec.dtype)
-
-
-def generate(spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: Path) -> Outcome:
+def generate(
+    spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: Path, told: prompts.Told | None = None
+) -> Outcome:
     """Make one sample of an API generator: from the store where the answer is there, else by asking.
 
     A source is kept where it was edited or put there by hand, and where it answers another prompt or settings: only
@@ -172,14 +179,14 @@ def generate(spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: P
         why = "it is closed" if spec.closed else f"origin {spec.origin}, only api is generated"
         raise GeneratorError(f"generator {spec.generator}: {why}")
     client = spec.client()
-    messages = messages_for(spec, problem_path)
-    if kept := _keep(key, root, (client.model, client.settings, prompts.sha256(messages))):
+    prompt = prompts.for_generator(spec, problem_path, told, root)
+    if kept := _keep(key, root, (client.model, client.settings, prompt.sha256)):
         return kept
     from kbverified import paid_answers
 
     folder = response_store.response_folder(root, spec.generator)
-    obtained = paid_answers.obtain(client, messages, name=key.tail, folder=folder)
-    files = _files(key, root, obtained.response, obtained.path)
+    obtained = paid_answers.obtain(client, prompt.messages, name=key.tail, folder=folder)
+    files = _files(key, root, obtained.response, obtained.path, prompt.facts)
     if compare(files).unchanged == tuple(files):
         return Outcome(key, "unchanged", f"{key}: there already, as stored")
     commit(files, root / "generations")
@@ -188,7 +195,9 @@ def generate(spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: P
     return Outcome(key, obtained.did, f"{key}: {obtained.did}, {len(code)} bytes of code{note}")
 
 
-def _files(key: CandidateKey, root: Path, response: response_store.StoredResponse, path: Path) -> dict[Path, bytes]:
+def _files(
+    key: CandidateKey, root: Path, response: response_store.StoredResponse, path: Path, facts: PromptFacts
+) -> dict[Path, bytes]:
     found = extract(response.content)
     detail = found.detail
     if response.refusal and found.how == "none":
@@ -205,6 +214,7 @@ def _files(key: CandidateKey, root: Path, response: response_store.StoredRespons
         model=response.model,
         settings=response.settings,
         prompt_sha256=response.prompt_sha256,
+        prompt=facts,
         response_path=path.relative_to(root).as_posix(),
         prompt_tokens=response.prompt_tokens,
         completion_tokens=response.completion_tokens,
@@ -254,6 +264,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--problem", required=True, help="as level1_19")
     parser.add_argument("--sample", type=int, required=True)
     parser.add_argument("--root", type=Path, default=Path("."))
+    prompts.add_arguments(parser)
     parser.add_argument("--out", type=Path, help="path of the source; follows from the key, and is checked against it")
     parser.set_defaults(run=run)
 
@@ -267,8 +278,11 @@ def run(args: argparse.Namespace) -> int:
         specs = {spec.generator: spec for spec in read_generators(args.generators)}
         if args.generator not in specs:
             raise GeneratorError(f"{args.generators}: no generator {args.generator!r}; there are {', '.join(specs)}")
+        folder = response_store.response_folder(args.root, args.generator)
+        if why := file_lock.local_only(folder):
+            print(f"generate: {folder}: locks, and with them limits and budget, hold on this machine only ({why})")
         problem = ProblemKey(args.suite, args.problem).source_path(args.root)
-        outcome = generate(specs[args.generator], problem, key, args.root)
+        outcome = generate(specs[args.generator], problem, key, args.root, told=prompts.told(args))
     except (ValueError, FileNotFoundError) as error:
         print(f"generate: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT

@@ -8,7 +8,6 @@ elsewhere) is counted when it is met. Deleting the file forgets requests that br
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import random
@@ -59,6 +58,8 @@ class Spent:
     """Requests that brought nothing to keep and may have been billed."""
     under_way: Taken = field(default_factory=Taken)
     """The most that requests of living processes may take."""
+    by_key: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Prompt and completion tokens of each answer."""
 
     def total(self, with_under_way: bool = True) -> tuple[int, int]:
         """Prompt and completion tokens."""
@@ -88,8 +89,10 @@ class Spending:
         self._path = folder / "spending.jsonl"
         self._lock = folder / "locks" / "spending.lock"
 
-    def spent(self) -> Spent:
-        """All so far. Raises OSError, RecordError for an answer that cannot be read."""
+    def spent(self, look_only: bool = False) -> Spent:
+        """All so far; ``look_only``: without a lock, and nothing is written. Raises OSError, RecordError."""
+        if look_only:
+            return self._spent(look_only=True)
         with file_lock.held(self._lock):
             return self._spent()
 
@@ -155,8 +158,8 @@ class Spending:
             line = {"event": "took", "key": self._key, "turn": turn, **_tokens(prompt_tokens, completion_tokens)}
             self._append({**line, "for": why or ANSWER})
 
-    def _spent(self) -> Spent:
-        spent, open_turns, answered = Spent(), {}, set()
+    def _spent(self, look_only: bool = False) -> Spent:
+        spent, open_turns = Spent(), {}
         for line in self._lines():
             took = line["prompt_tokens"], line["completion_tokens"]
             if line["event"] == "asked":
@@ -164,23 +167,20 @@ class Spending:
                 continue
             open_turns.pop(line["turn"], None)
             if line["for"] == ANSWER:
-                answered.add(line["key"])
+                spent.by_key[line["key"]] = took
                 spent.answers.add(*took)
             elif any(took):
                 spent.lost.add(*took)
         for key, prompt, completion in open_turns.values():
             alive = key != self._key and file_lock.is_held(key_lock(self._folder, key))
             (spent.under_way if alive else spent.lost).add(prompt, completion)
-        for key in sorted(_stored_keys(self._folder) - answered):
-            spent.answers.add(*self._note_found(key))
+        for key in sorted(_stored_keys(self._folder) - set(spent.by_key)):
+            response = load(self._folder / f"{key}.json")
+            spent.by_key[key] = took = counted(response) if response else (0, 0)
+            spent.answers.add(*took)
+            if not look_only:  # the next time it need not be read
+                self._append({"event": "took", "key": key, "turn": "found", **_tokens(*took), "for": ANSWER})
         return spent
-
-    def _note_found(self, key: str) -> tuple[int, int]:
-        """Count an answer that has no line, and give it one."""
-        response = load(self._folder / f"{key}.json")
-        took = counted(response) if response else (0, 0)
-        self._append({"event": "took", "key": key, "turn": "found", **_tokens(*took), "for": ANSWER})
-        return took
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         try:
@@ -188,9 +188,13 @@ class Spending:
         except FileNotFoundError:
             return
         for line in text.splitlines():
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # cut by a crash of the machine
+            try:
                 value = json.loads(line)
-                yield {**value, **_tokens(int(value["prompt_tokens"]), int(value["completion_tokens"]))}
+                took = _tokens(int(value["prompt_tokens"]), int(value["completion_tokens"]))
+                names = {name: str(value[name]) for name in ("event", "key", "turn")}
+                yield {**names, "for": value.get("for"), **took}
+            except (ValueError, KeyError, TypeError, AttributeError):  # cut by a crash of the machine
+                continue
 
     def _append(self, line: dict[str, Any]) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -221,6 +225,8 @@ def key_lock(folder: Path, key: str) -> Path:
 
 
 def _stored_keys(folder: Path) -> set[str]:
+    if not folder.is_dir():
+        return set()
     return {name.removesuffix(".json") for name in os.listdir(folder) if name.endswith(".json")}
 
 

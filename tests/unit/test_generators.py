@@ -458,6 +458,62 @@ def test_an_endpoint_that_is_down_is_a_fault(api: EndpointServer, command, monke
     assert "gen/kb/level1_1/0: no answer" in capsys.readouterr().err
 
 
+def test_a_spent_budget_is_exit_75_and_no_sample(api: EndpointServer, tmp_path: Path, command, capsys) -> None:
+    path = tmp_path / "limited.yaml"
+    row = {"generator": "gen", "origin": "api", "model": "m", "base_url": api.url, "max_tokens": 9, "budget_tokens": 9}
+    path.write_text(json.dumps([row]))
+    assert command("--generators-tsv", path) == 75
+    assert "gen/kb/level1_1/0: not asked: budget_tokens is 9" in capsys.readouterr().err
+    assert api.requests == [] and not KEY.source_path(tmp_path).exists()
+
+
+def test_rows_in_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "generators.yml"
+    path.write_text("""
+        - {generator: a, origin: api, model: m, base_url: "http://h/v1", extra_body: {x: {y: [1, null]}}, stream: yes}
+        - {generator: b, origin: import, note: null}
+    """)
+    a, b = read_generators(path)
+    assert (a.client().extra_body, a.stream, a.api_key_env, b.note) == ({"x": {"y": [1, None]}}, True, None, "")
+    assert a.settings == {"extra_body": {"x": {"y": [1, None]}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("generator: a", "not a list of rows"),
+        ("- [a]", "not a list of rows"),
+        ("- {generator: a, origin: api, colour: red}", "row 1: unknown column 'colour'"),
+        ("- {generator: a, origin: api, model: m}", "row 1: .*origin api needs base_url or base_url_env"),
+        ("- {generator: a, origin: import, stream: false}", "row 1: .*stream only go with origin api"),
+        ("- {generator: a, origin: import}\n- {generator: a, origin: import}", "row 2: .*'a' is there twice"),
+        (f"- {{api_key_env: {SECRET}: no", "no YAML at line 1"),
+        (f"- {{generator: a, origin: api, model: m, base_url: 'https://u:{SECRET}@h/v1'}}", "row 1: .*not shown"),
+        (f"- {{generator: a, origin: api, model: m, extra_body: {SECRET}}}", "row 1: column extra_body: .*not shown"),
+    ],
+)
+def test_yaml_errors_name_the_row_and_no_secret(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "generators.yaml"
+    path.write_text(text)
+    with pytest.raises(GeneratorError, match=rf"generators\.yaml: {words}") as caught:
+        read_generators(path)
+    assert SECRET not in str(caught.value)
+
+
+def test_an_extra_body_in_a_cell_is_json(tmp_path: Path) -> None:
+    rows = 'generator\torigin\tmodel\tbase_url\textra_body\na\tapi\tm\thttp://h/v1\t{"seed": 7}\n'
+    (spec,) = read_generators(table(tmp_path, rows))
+    assert spec.extra_body == {"seed": 7}
+
+
+def test_a_closed_generator_has_what_lies_there(api: EndpointServer, tmp_path: Path) -> None:
+    make(tmp_path)
+    closed = SPEC.model_copy(update={"closed": True, "samples": 5})
+    assert discover_candidates(tmp_path, closed, "kb", ["level1_1", "level1_2"]) == [KEY]
+    with pytest.raises(GeneratorError, match="generator gen: it is closed"):
+        make(tmp_path, closed)
+
+
 def test_bad_input_is_told(api: EndpointServer, tmp_path: Path, command, capsys) -> None:
     assert command("--out", tmp_path / "elsewhere.py") == 2
     assert command("--problem", "level9_9") == 2

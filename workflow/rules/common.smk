@@ -25,7 +25,7 @@ from functools import cache
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from kbverified import keys, progress, protocol, run_lock, source_digest, summary
+from kbverified import keys, progress, prompts, protocol, run_lock, source_digest, summary
 from kbverified.config import ConfigError, read_settings
 from kbverified.device_choice import resolve_device
 from kbverified.generators import read_generators
