@@ -72,10 +72,12 @@ rule llm_judge:
         "logs/llm-judges/{judge}/{generator}/{suite}/{problem}/{sample}.log",
     benchmark:
         "benchmarks/out/llm-judges/{judge}/{generator}/{suite}/{problem}/{sample}.tsv"
+    retries: 0
+    threads: lambda wildcards: 0 if workflow.local_exec and "api_calls" in workflow.global_resources else 1
     resources:
         api_calls=1,
         mem_mb=1000,
-        runtime=30,
+        runtime=lambda wildcards: int(4 * LLM_JUDGES[wildcards.judge].timeout_s) // 60 + 15,
     params:
         code=code("llm-judge"),
         # Beside the source: what is asked about it, since the file that says so is ancient.
