@@ -37,8 +37,8 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "llm-labels": ("llm_judges.plan", "llm_judges.review"),
     "paper": ("aggregation", "leaderboard", "paper.build"),
 }
-# Hands over to one of many: it counts itself, but not what it imports.
-NOT_FOLLOWED = ("stages",)
+# Count themselves, but not what they import: one hands over to one of many, one brings an answer, however that is asked.
+NOT_FOLLOWED = ("stages", "paid_answers")
 
 # Modules at which following ends, because their content reaches a measuring stage in another way: constants by value
 # in protocol.digest(stage), the shape of records by SCHEMA_VERSION and by the modules that fill them, paths by being
