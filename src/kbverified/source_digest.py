@@ -37,7 +37,7 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "llm-labels": ("llm_judges.plan", "llm_judges.review"),
     "paper": ("aggregation", "leaderboard", "paper.build"),
 }
-# Count themselves, but not what they import: one hands over to one of many, one brings an answer, however that is asked.
+# Count themselves, but not what they import: one hands over to one of many, one brings an answer from elsewhere.
 NOT_FOLLOWED = ("stages", "paid_answers")
 
 # Modules at which following ends, because their content reaches a measuring stage in another way: constants by value
