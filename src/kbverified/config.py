@@ -11,13 +11,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from kbverified import protocol
 from kbverified.keys import BASELINE_STAGES, NAME_PATTERN, PROBLEM_PATTERN, Baseline
+from kbverified.llm_judges.settings import LlmJudges
 from kbverified.metrics import Arm
 
 Device = Literal["auto", "cuda", "cpu"]
@@ -210,6 +211,8 @@ class Settings(Section):
     headline_arm: Arm = "matched"
     prompts: Prompts = Prompts()
     hardware: HardwareFigures = HardwareFigures()
+    llm_judges: LlmJudges = LlmJudges()
+    """Language models that audit the fastest verified candidates. None: nobody is asked."""
     paper: Paper = Paper()
 
     @field_validator("baselines")
@@ -305,6 +308,8 @@ def _explain(item: dict[str, Any], files: Sequence[str]) -> str:
     keys = [str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "literal["))]
     value = repr(item.get("input"))
     value = value if len(value) <= 80 else value[:77] + "..."
+    if keys[:2] == ["llm_judges", "judges"] and len(keys) > 2:
+        value = "not shown"  # a mistaken one may be an API key
     head = f"{_file_of(keys, item.get('input'), files)}: {'.'.join(keys)}: "
     if item["type"] == "extra_forbidden":
         known = _known_keys(keys[:-1])
@@ -317,10 +322,13 @@ def _explain(item: dict[str, Any], files: Sequence[str]) -> str:
 def _known_keys(path: Sequence[str]) -> list[str]:
     model: type[BaseModel] = Settings
     for key in path:
+        if key.isdigit():  # an item of a list of sections
+            continue
         annotation = model.model_fields[key].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        sections = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel)]
+        if not sections:
             return []
-        model = annotation
+        model = sections[0]
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

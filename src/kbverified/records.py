@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from kbverified.protocol import SCHEMA_VERSION
 
@@ -156,7 +156,7 @@ class Generation(Record):
     detail: str | None = None
     """For ``none``: why."""
     model: str | None = None
-    settings: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
     prompt_sha256: str | None = None
     prompt: PromptFacts | None = None
     """What the prompt was made from. None unless generated here."""

@@ -23,6 +23,7 @@ TITLES = {
     "failures": "Failure modes",
     "problems": "Problems",
     "environment": "Environment",
+    "llm_judges": "What LLM judges say",
     "aa": "A/A: what the measurement can tell apart",
     "published": "Published numbers",
 }

@@ -75,6 +75,10 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic("problems", tables=("problems_counts", "problems_apart")),
     Topic("environment", tables=("environment", "protocol")),
+    Topic(
+        "llm_judges",
+        tables=("llm_judges", *(f"llm_judges_{what}" for what in ("judges", "agreement", "patterns", "audited"))),
+    ),
     Topic("aa", tables=("aa",), figures=("aa",)),
     Topic("published", tables=("published", "published_unanswered", "published_sets")),
 )
