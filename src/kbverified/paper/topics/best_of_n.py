@@ -161,7 +161,8 @@ def _selection(inputs: PaperInputs) -> Table:
         "passes the standard test, which is then verified; where it fails, the problem is lost, though a slower sample "
         "may have been right. Difference: what choosing with our tests gains, in points of all active problems. "
         "Wrong among the chosen: share of the choices by the standard test that fail. Claimed: Correct Speedup of "
-        "these choices, right or wrong. All of it with the times of this arm."
+        "these choices, right or wrong; where right, it can exceed the first, since lost problems leave it. All of "
+        "it with the times of this arm."
     )
     title = "Choosing the best of k by the standard test alone"
     return Table("best_of_n_selection", title, _note(inputs, text), columns, tuple(rows))

@@ -231,8 +231,7 @@ def best_of(curve: Curve, k: int) -> BestOf:
 
 def curves(inputs: PaperInputs) -> list[Curve]:
     """Under the headline arm and test: every generator on every level and suite where it has candidates."""
-    c = inputs.leaderboard.conditions
-    return curves_of(inputs, c.headline_arm, c.headline_test)
+    return curves_of(inputs, inputs.leaderboard.conditions.headline_arm, inputs.leaderboard.conditions.headline_test)
 
 
 @lru_cache(maxsize=4)
@@ -256,6 +255,8 @@ def _pools(rows: Sequence[Row], scope: Scope, arm: Arm, test: Test) -> tuple[Poo
     return tuple(pool(of_one, arm, test) for of_one in by_problem.values())
 
 
-def whole_suites(inputs: PaperInputs) -> list[Curve]:
-    """Every generator on all levels of every suite."""
-    return [curve for curve in curves(inputs) if curve.scope.level is None]
+def whole_suites(inputs: PaperInputs, arm: Arm | None = None, test: Test | None = None) -> list[Curve]:
+    """Every generator on all levels of every suite, under the headline arm and test where none is named."""
+    c = inputs.leaderboard.conditions
+    found = curves_of(inputs, arm or c.headline_arm, test or c.headline_test)
+    return [curve for curve in found if curve.scope.level is None]
