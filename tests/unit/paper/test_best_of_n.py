@@ -158,6 +158,15 @@ def test_what_cannot_fall_with_k_does_not(made):
         assert values == sorted(values), name
 
 
+def test_what_all_samples_add_to_one_by_hand(made):
+    one, two, all_of_them = (counted(FULL, k, list(FULL)) for k in (1, 2, 3))
+    found = {f.sentence.split(" is ")[0]: f.estimate for f in best_of_n.findings(made)}
+    (ratio,) = [e for said, e in found.items() if "over that of one sample" in said]
+    assert ratio.value == pytest.approx(all_of_them["correct_speedup"] / one["correct_speedup"])
+    (last,) = [e for said, e in found.items() if "sample number 3 adds" in said]
+    assert last.value == pytest.approx(all_of_them["pass_at_k"] - two["pass_at_k"])
+
+
 def test_choosing_by_the_standard_test_can_get_worse_with_more_samples():
     # One right sample and two faster wrong ones: the more samples, the surer a wrong one is taken.
     names = [f"level1_{i}" for i in range(1, 8)]
