@@ -73,7 +73,7 @@ def test_a_ratio_of_pooled_means_is_taken_over_the_same_resamples():
     a = [*logs, math.log(2.0)], [1.0] * 7
     b = [0.5 * (log - math.log(2.0)) for log in logs] + [0.0], [0.5] * 6 + [0.0]
     found = pooled_ratio(a, b, scope(7), SETTINGS)
-    mean_a = sum(logs + [math.log(2.0)]) / 7
+    mean_a = sum([*logs, math.log(2.0)]) / 7
     mean_b = sum(logs) / 6 - math.log(2.0)
     assert found.value == pytest.approx(math.exp(mean_a - mean_b))
     assert found.n == 6 and found.low < found.value < found.high
