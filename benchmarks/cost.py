@@ -291,7 +291,9 @@ def main(words: list[str] | None = None) -> int:
             f"\nOne call plans at most {one_call_candidates(run.problems):,}: take a part of the selection at a time."
         )
     if run.gpus > busy_gpus():
-        print(f"\nOne Snakemake keeps at most {busy_gpus()} GPUs busy: run parts of the selection side by side, in folders of their own.")
+        print(
+            f"\nOne Snakemake keeps at most {busy_gpus()} GPUs busy: run parts of the selection side by side, in folders of their own."
+        )
     return 0
 
 

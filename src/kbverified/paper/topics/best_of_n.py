@@ -227,8 +227,8 @@ def _of_several(curve: Curve, n: int, where: str, under: str, inputs: PaperInput
     yield claim(TOPIC, subject, ratio, 1.0, under)
     for k in (1, n):
         subject = (
-            f"the speedup over all active problems with {_samples(k)} of {name} each, where the reference is kept "
-            f"unless a verified sample is faster, ({where})"
+            f"the speedup of {name} over all active problems with {_samples(k)} each, the reference being kept "
+            f"unless a verified sample is faster ({where}),"
         )
         yield report(TOPIC, subject, best_of(curve, k).kept, under)
     change = selection(curve, n).right_more_than(selection(curve, 1))

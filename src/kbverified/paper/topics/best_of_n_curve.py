@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from typing import Any
 
 from kbverified.best_of_k import chance_that_best, expected_best, pass_at_k
 from kbverified.leaderboard.estimates import pooled_mean_estimate, rate_estimate
@@ -115,7 +116,9 @@ class Curve:
     test: Test
     pools: tuple[Pool, ...]
     """Per problem of the scope."""
-    inputs: PaperInputs
+    inputs: PaperInputs = field(repr=False)
+    made: dict[object, Any] = field(default_factory=dict, repr=False)
+    """What was computed of it: tables, figures and findings ask for the same numbers."""
 
     @property
     def fewest(self) -> int:
@@ -178,7 +181,7 @@ class Curve:
             return self
         names, pools = tuple(name for name, _ in kept), tuple(p for _, p in kept)
         scope = scope_on(self.scope.suite, self.scope.level, names, self.inputs.settings)
-        return replace(self, scope=scope, pools=pools)
+        return replace(self, scope=scope, pools=pools, made={})
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,10 +226,10 @@ class BestOf:
         return self if restricted is self.curve else BestOf(restricted, self.k)
 
 
-@lru_cache(maxsize=4096)
 def best_of(curve: Curve, k: int) -> BestOf:
-    """Kept, since tables, figures and findings ask for the same numbers."""
-    return BestOf(curve, k)
+    """The one of a curve and k."""
+    found: BestOf = curve.made.setdefault(("best", k), BestOf(curve, k))
+    return found
 
 
 def curves(inputs: PaperInputs) -> list[Curve]:

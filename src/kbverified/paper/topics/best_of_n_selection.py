@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from kbverified import statistics
 from kbverified.leaderboard.estimates import estimate_of
@@ -84,7 +84,7 @@ class Selection:
         return share_difference(*sides, self.curve.scope, self.curve.inputs.settings)
 
 
-@lru_cache(maxsize=4096)
 def selection(curve: Curve, k: int) -> Selection:
-    """Kept, as best_of_n_curve.best_of."""
-    return Selection(curve, k)
+    """The one of a curve and k."""
+    found: Selection = curve.made.setdefault(("selection", k), Selection(curve, k))
+    return found
