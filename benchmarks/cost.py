@@ -292,7 +292,8 @@ def main(words: list[str] | None = None) -> int:
         )
     if run.gpus > busy_gpus():
         print(
-            f"\nOne Snakemake keeps at most {busy_gpus()} GPUs busy: run parts of the selection side by side, in folders of their own."
+            f"\nOne Snakemake keeps at most {busy_gpus()} GPUs busy: "
+            "run parts of the selection side by side, in folders of their own."
         )
     return 0
 
