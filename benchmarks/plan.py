@@ -92,7 +92,7 @@ def make(root: Path, candidates: int) -> None:
         shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     shutil.copy(PROJECT / "Snakefile", root)
     write(root / "src/kbverified/__main__.py", STAND_IN)
-    for script in ("aggregate", "leaderboard"):
+    for script in ("aggregate", "leaderboard", "page"):
         write(root / f"workflow/scripts/{script}.py", SCRIPT)
     generators, samples = SHAPES[candidates]
     names = [f"g{i}" for i in range(generators)]
@@ -115,7 +115,7 @@ def make_results(root: Path) -> None:
         write(root / f"results/problems/s/{source.stem}.json", "{}")
     write(root / "results/ceilings/cpu.json", "{}")
     tables = [f"kernels/{folder.name}.parquet" for folder in (root / "generations").iterdir()]
-    for path in (*tables, "leaderboard.json", "leaderboard.csv", "leaderboard.md"):
+    for path in (*tables, "leaderboard.json", "leaderboard.csv", "leaderboard.md", "leaderboard.html"):
         write(root / "results" / path, "")
     subprocess.run([sys.executable, "-c", ALL_MADE], cwd=root, env=environment(), check=True, capture_output=True)
 
