@@ -19,6 +19,7 @@ TITLES = {
     "roofline": "Against the device's ceilings",
     "decomposition": "What takes a win away",
     "tolerance": "Tolerance",
+    "best_of_n": "Best of n samples",
     "bf16": "bf16",
     "failures": "Failure modes",
     "problems": "Problems",

@@ -62,6 +62,11 @@ TOPICS: tuple[Topic, ...] = (
         ("tolerance", "tolerance_published", "tolerance_selection"),
         ("tolerance_correctness", "tolerance_speedup"),
     ),
+    Topic(
+        "best_of_n",
+        ("best_of_n", "best_of_n_tests", "best_of_n_selection"),
+        ("best_of_n_pass", "best_of_n_speedup"),
+    ),
     Topic("bf16", ("bf16", "bf16_common"), ("bf16", "bf16_problems")),
     Topic(
         "failures",

@@ -131,6 +131,19 @@ def test_every_tolerance_and_what_the_common_problems_say(paper: Path, example: 
         check(row, expected, "correctness", "correct_speedup", "timed=n_timed")
 
 
+def test_what_fewer_samples_would_have_given(paper: Path, example: Example) -> None:
+    best = {(row["generator"], row["level"], int(row["k"])): row for row in rows(paper, "best_of_n")}
+    chosen = {(row["generator"], row["level"], int(row["k"])): row for row in rows(paper, "best_of_n_selection")}
+    assert sorted(k for name, level, k in best if (name, level) == ("rowan", "all")) == [1, 2, 3, 4, 5, 50]
+    assert best["rowan", "all", 50]["pass_at_k"] == "", "five samples say nothing about fifty"
+    for name in ("alder", "rowan", NARROW):
+        for level, number in LEVELS.items():
+            for k in (1, 2, 3, 4, 5) if name != NARROW else (1, 2):
+                expected = plain.best_of(example, name, number, k)
+                check(best[name, level, k], expected, "pass_at_k", "correct_speedup")
+                check(chosen[name, level, k], expected, "right", "taken_right")
+
+
 def test_the_published_decomposition(paper: Path, example: Example) -> None:
     found = {(row["level"], row["generator"]): row for row in rows(paper, "decomposition_counts")}
     for level, number in LEVELS.items():
