@@ -79,6 +79,7 @@ CLEAN = {
     "an alias without a number": forward(
         "return double(x)", before="def same(f):\n    return f\ndouble = same(torch.relu)\n"
     ),
+    "infinity": problem(before="n = 1e999\n"),
     "hexadecimal": problem(before="n = 0x10_00\n", inputs=BY_NAME),
 }
 
@@ -113,10 +114,19 @@ REFUSED = {
         forward("return x[:self.rows]", first="    rows = 4096\n", inputs=of("Model.rows")),
         "attribute rows, which the inputs are made from",
     ),
+    "nested too deeply": (problem(before=f"n = {'-' * 3000}4096\n"), "it is nested too deeply to be read"),
     "a name": (forward("return rows_4096", arguments="rows_4096"), "the name rows_4096 tells 4096"),
     "an attribute's name": (
         forward("self.cache4096 = x", "return self.cache4096"),
         "the name cache4096 tells 4096",
+    ),
+    "an attribute's name, of another object": (
+        forward("x.rows_4096 = x", "return x"),
+        "the name rows_4096 tells 4096",
+    ),
+    "a buffer's name": (
+        problem("    def __init__(self):\n        super().__init__()\n        self.register_buffer('b4096', None)"),
+        "a text that tells 4096: 'b4096'",
     ),
     "a text": (
         forward("if x.dim() > 2:", "    raise ValueError('4096 rows')", "return x"),

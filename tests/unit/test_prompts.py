@@ -293,6 +293,7 @@ def test_a_gpu_that_cannot_be_asked_is_a_fault(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(facts, "visible_gpus", lambda: [])
     assert facts.device_facts("cuda") is None
     monkeypatch.setattr(facts, "visible_gpus", lambda: [Gpu("GPU-1", "NVIDIA H200", "580", 1, "9.0")])
+    facts._asked.cache_clear()
     failed = subprocess.CompletedProcess([], 1, "", "OSError: libcuda.so.1")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(RuntimeError, match=r"does not say what the GPU is: OSError: libcuda\.so\.1"):

@@ -6,6 +6,7 @@ Asked of the CUDA driver itself (libcuda): nvidia-smi knows neither the multipro
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import subprocess
 import sys
@@ -32,8 +33,12 @@ def device_facts(kind: str) -> Hardware | None:
     """
     if kind == "cpu":
         return _cpu()
-    if not visible_gpus():
-        return None
+    return _asked(os.environ.get("CUDA_VISIBLE_DEVICES")) if visible_gpus() else None
+
+
+@functools.cache
+def _asked(visible: str | None) -> Hardware:
+    """What the driver says to a process that sees these devices: once, for many prompts."""
     command = [sys.executable, "-m", "kbverified.devices.facts"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)

@@ -8,7 +8,9 @@ is searched for it again before it is returned.
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,8 @@ from typing import Any
 from kbverified import problems
 from kbverified.prompts import overridden
 from kbverified.prompts.hidden import InputBlindError, Number, in_name, numbers_in, numbers_of, refusal, telling
-from kbverified.prompts.reduction import INPUT_FUNCTIONS, Known, Module, reduce
+from kbverified.prompts.module import Known, Module
+from kbverified.prompts.reduction import INPUT_FUNCTIONS, reduce
 
 
 @dataclass(frozen=True)
@@ -43,17 +46,24 @@ def blind(path: Path, dtype: str) -> BlindProblem:
 
     Raises InputBlindError where a constant could not be hidden, problems.ProblemError where the problem is unusable.
     """
-    problem = problems.load(path)
-    inputs, init_values = _call(problem)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what a problem prints is no part of a prompt that is printed
+            problem = problems.load(path)
+            inputs, init_values = _call(problem)
+        return _reduced(problem, inputs, init_values, dtype)
+    except RecursionError:
+        raise refusal(path, None, "it is nested too deeply to be read") from None
+
+
+def _reduced(problem: problems.ProblemModule, inputs: list[Any], init_values: list[Any], dtype: str) -> BlindProblem:
+    path = problem.path
     text = path.read_bytes().decode("utf-8-sig")
     known = _known(problem, len(inputs), len(init_values))
     module = Module.of(path, text, known)
-    original = ast.parse(text, str(path))
     statements = reduce(module, known)
-    hidden = _hidden(path, original, statements, module, known)
+    hidden = _hidden(path, ast.parse(text, str(path)), statements, known)
     for name in module.removed:
         hidden |= telling(numbers_of(getattr(problem.module, name, None)))
-    hidden |= telling(numbers_of([init_values, [list(getattr(one, "shape", ())) for one in inputs]]))
     hidden |= telling(n for one in (*inputs, *init_values) for n in numbers_of(one))
     code = "\n\n\n".join(_blocks(statements))
     try:
@@ -101,7 +111,7 @@ def _known(problem: problems.ProblemModule, n_inputs: int, n_init: int) -> Known
 # --- what is hidden -----------------------------------------------------------------------------------------
 
 
-def _hidden(path: Path, original: ast.Module, statements: list[ast.stmt], module: Module, known: Known) -> set[Number]:
+def _hidden(path: Path, original: ast.Module, statements: list[ast.stmt], known: Known) -> set[Number]:
     """Numbers of what is gone: statements, the input functions and all they reach, overridden defaults.
 
     Raises InputBlindError for what the input side and Model both read.
@@ -209,8 +219,10 @@ def _own_names(node: ast.AST, imported: set[str]) -> Iterator[str]:
         yield node.id
     elif isinstance(node, ast.arg):
         yield node.arg
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
-        yield node.attr
+    elif isinstance(node, ast.Attribute):
+        own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if own or isinstance(node.ctx, ast.Store):
+            yield node.attr
     elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         yield node.name
     elif isinstance(node, ast.alias):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any
 
 from kbverified.problems import ProblemError
@@ -59,8 +60,10 @@ def numbers_of(value: Any, depth: int = 4) -> set[Number]:
 
 
 def telling(numbers: Iterable[Number]) -> set[Number]:
-    """Without the trivial ones."""
-    return {number for number in numbers if abs(number) not in TRIVIAL}
+    """Without the trivial ones, and without infinity and nan."""
+    return {
+        number for number in numbers if abs(number) not in TRIVIAL and (isinstance(number, int) or isfinite(number))
+    }
 
 
 def whole_numbers(text: str) -> list[int]:

@@ -10,108 +10,15 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
-from kbverified.module_names import module_level_names
 from kbverified.prompts import overridden
-from kbverified.prompts.hidden import TRIVIAL, refusal
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-_Import = ast.Import | ast.ImportFrom
+from kbverified.prompts.hidden import refusal
+from kbverified.prompts.module import Definition, Function, Import, Known, Module
 
 INPUT_FUNCTIONS = ("get_inputs", "get_init_inputs")
 _TEXT_METHODS = frozenset({"__repr__", "__str__", "extra_repr", "_get_name"})
 """They compute nothing and may spell anything out."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """What running the module tells about it, which reading could only guess."""
-
-    given: dict[str, int]
-    """How many arguments a method is always called with, by its qualified name: ``Model.__init__``."""
-    names: frozenset[str]
-    """Names that the module has."""
-    callables: frozenset[str]
-    """Those of them that are bound to something callable."""
-    module_methods: frozenset[str]
-    """Names of torch.nn.Module, whose overrides are called by nobody that is in the file."""
-
-
-@dataclass
-class Module:
-    """The statements of a module, by what may be kept of them."""
-
-    path: Path
-    tree: ast.Module
-    definitions: dict[str, _Definition] = field(default_factory=dict)
-    imports: dict[str, _Import] = field(default_factory=dict)
-    aliases: dict[str, ast.Assign] = field(default_factory=dict)
-    removed: set[str] = field(default_factory=set)
-    """Names that statements bind which are not kept."""
-
-    @classmethod
-    def of(cls, path: Path, text: str, known: Known) -> Module:
-        """Raises InputBlindError where a star import hides which names there are."""
-        self = cls(path, ast.parse(text, str(path)))
-        for node in self.tree.body:
-            if isinstance(node, _Import):
-                self._import(node)
-            elif isinstance(node, _Definition):
-                self._bind(node.name, self.definitions, node)
-            elif (name := _alias(node)) and name in known.callables:
-                assert isinstance(node, ast.Assign)
-                self._bind(name, self.aliases, node)
-            else:
-                self.removed |= module_level_names(ast.Module([node], []))
-        for inner in ast.walk(self.tree):
-            if isinstance(inner, ast.Global):
-                self.removed.update(inner.names)
-        return self
-
-    def _import(self, node: _Import) -> None:
-        for alias in node.names:
-            if alias.name == "*":
-                raise refusal(self.path, node.lineno, "a star import hides which names are the module's own")
-            single = type(node)(**{**dict(ast.iter_fields(node)), "names": [alias]}, lineno=node.lineno, col_offset=0)
-            name = (alias.asname or alias.name).split(".")[0]
-            previous = self.imports.get(name)
-            if previous is None or ast.unparse(previous) == ast.unparse(single):
-                self.imports[name] = single
-            elif isinstance(node, ast.Import) and isinstance(previous, ast.Import):  # import a.b beside import a.c
-                self.imports[name] = ast.Import(names=[*previous.names, alias], lineno=node.lineno, col_offset=0)
-            else:
-                self.removed.add(name)
-
-    def line_of(self, name: str) -> int | None:
-        """Where a definition reads a name first, else where it stands first; None: nowhere by that name."""
-        nodes = [n for n in ast.walk(self.tree) if isinstance(n, ast.Name) and n.id == name]
-        reads = [n.lineno for d in self.definitions.values() for n in ast.walk(d) if n in nodes and _is_read(n)]
-        return min(reads or [node.lineno for node in nodes], default=None)
-
-    def _bind(self, name: str, where: dict, node: ast.stmt) -> None:
-        if name in self.definitions or name in self.aliases or name in self.imports:
-            self.removed.add(name)  # bound twice: which one is read is not for reading to decide
-        where[name] = node
-
-
-def _is_read(node: ast.AST) -> bool:
-    return isinstance(getattr(node, "ctx", None), ast.Load)
-
-
-def _alias(node: ast.stmt) -> str | None:
-    """The name of ``name = function(...)`` or ``name = other`` without any value of its own in it."""
-    if not (isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)):
-        return None
-    for inner in ast.walk(node.value):
-        if isinstance(inner, ast.Constant) and not (inner.value is None or inner.value in TRIVIAL):
-            return None
-        if not isinstance(inner, ast.Call | ast.Name | ast.Attribute | ast.Constant | ast.keyword | ast.expr_context):
-            return None
-    return node.targets[0].id
 
 
 class _Strip(ast.NodeTransformer):
@@ -150,7 +57,7 @@ class _Strip(ast.NodeTransformer):
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         return self.visit_FunctionDef(node)
 
-    def visit_FunctionDef(self, node: _Function) -> ast.AST:
+    def visit_FunctionDef(self, node: Function) -> ast.AST:
         node.returns = self._annotation(node.returns)
         for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
             if any(isinstance(inner, ast.NamedExpr) for inner in ast.walk(default)):
@@ -161,7 +68,7 @@ class _Strip(ast.NodeTransformer):
         _drop_dead_stores(node)
         return self._definition(node)
 
-    def _definition(self, node: _Definition) -> ast.AST:
+    def _definition(self, node: Definition) -> ast.AST:
         self.place.append(node.name)
         self.generic_visit(node)
         self.place.pop()
@@ -190,7 +97,7 @@ class _Strip(ast.NodeTransformer):
         return node
 
 
-def _drop_dead_stores(function: _Function) -> None:
+def _drop_dead_stores(function: Function) -> None:
     """Without ``name = literal`` for names that the function never reads (a size left over from a test)."""
     read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
     outer = {name for n in ast.walk(function) if isinstance(n, ast.Nonlocal | ast.Global) for name in n.names}
@@ -223,7 +130,7 @@ def reduce(module: Module, known: Known) -> list[ast.stmt]:
     while pending:
         for name in pending:
             node = _kept_node(module, name)
-            if isinstance(node, _Definition):
+            if isinstance(node, Definition):
                 node = strip.visit(node)
             if isinstance(node, ast.ClassDef):
                 classes[name], node.body = node.body, []
@@ -234,7 +141,7 @@ def reduce(module: Module, known: Known) -> list[ast.stmt]:
         if isinstance(node, ast.ClassDef) and not node.body:
             node.body = [ast.Pass()]
     overridden.drop_in_helpers(kept.values())
-    order = sorted(kept.values(), key=lambda node: (not isinstance(node, _Import), node.lineno))
+    order = sorted(kept.values(), key=lambda node: (not isinstance(node, Import), node.lineno))
     return [node for n, node in enumerate(order) if not any(node is earlier for earlier in order[:n])]
 
 
@@ -269,7 +176,7 @@ def _fill_classes(module: Module, known: Known, kept: dict[str, ast.stmt], class
 
 
 def _is_wanted(module: Module, known: Known, node: ast.stmt, read: set[str]) -> bool:
-    if isinstance(node, _Definition):
+    if isinstance(node, Definition):
         implicit = node.name in known.module_methods or (node.name.startswith("__") and node.name.endswith("__"))
         return (implicit or node.name in read) and node.name not in _TEXT_METHODS
     if isinstance(node, ast.Assign | ast.AnnAssign):
@@ -279,10 +186,10 @@ def _is_wanted(module: Module, known: Known, node: ast.stmt, read: set[str]) -> 
     raise refusal(module.path, node.lineno, f"a class holds a statement of kind {type(node).__name__}")
 
 
-def _attribute_reads(nodes: object) -> set[str]:
+def _attribute_reads(nodes: Iterable[ast.AST]) -> set[str]:
     """Attributes that are read, names read in class bodies, and strings that getattr may be given."""
     read: set[str] = set()
-    for node in nodes:  # type: ignore[attr-defined]
+    for node in nodes:
         for inner in ast.walk(node):
             if isinstance(inner, ast.Attribute):
                 read.add(inner.attr)
@@ -295,9 +202,7 @@ def _attribute_reads(nodes: object) -> set[str]:
 
 def _global_reads(kept: dict[str, ast.stmt]) -> list[str]:
     """Names of the module that kept statements read, as Python's own scoping sees it."""
-    tree = ast.fix_missing_locations(ast.Module(list(kept.values()), []))
-    # A class may still be empty here.
-    text = ast.unparse(tree) if all(getattr(n, "body", True) for n in kept.values()) else _unparse_padded(kept)
+    text = _unparse_padded(kept)
     names: dict[str, None] = {}
     for table in _tables(symtable.symtable(text, "<kept>", "exec")):
         for symbol in table.get_symbols():
@@ -307,6 +212,7 @@ def _global_reads(kept: dict[str, ast.stmt]) -> list[str]:
 
 
 def _unparse_padded(kept: dict[str, ast.stmt]) -> str:
+    """Source of kept statements while a class may still be empty."""
     parts = []
     for node in kept.values():
         if isinstance(node, ast.ClassDef) and not node.body:
