@@ -28,11 +28,15 @@ class Answer:
     """Close the connection after so many bytes of the body."""
     piece_wait_s: float = 0.0
     """Before each event of a stream."""
+    linger_s: float = 0.0
+    """After a stream's last event, before the connection's end."""
 
 
 def completion(content: Any, finish_reason: str | None = "stop", usage: Any = (11, 22), **more: Any) -> Answer:
     """A chat completion. ``more``: fields of the message, or of the body where they are its own (model)."""
-    answer = {name: more.pop(name) for name in ("wait_s", "cut_after", "piece_wait_s", "headers") if name in more}
+    answer = {
+        name: more.pop(name) for name in ("wait_s", "cut_after", "piece_wait_s", "linger_s", "headers") if name in more
+    }
     body = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
@@ -154,6 +158,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
             self.wfile.flush()
             sent += len(event)
+        time.sleep(answer.linger_s)
         self.wfile.write(b"0\r\n\r\n")
 
     def _head(self, answer: Answer, content_type: str, more: dict[str, str]) -> None:

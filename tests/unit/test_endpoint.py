@@ -184,6 +184,12 @@ def test_what_was_not_asked_for_is_understood_all_the_same(server: EndpointServe
     assert (got.content, got.finish_reason) == ("ab", "stop")
 
 
+def test_a_connection_that_stays_open_after_the_end_is_not_waited_for(server: EndpointServer) -> None:
+    began = time.monotonic()
+    assert answer(server, completion(CODE, linger_s=5), stream=True).content == CODE
+    assert time.monotonic() - began < 3
+
+
 def test_an_answer_without_choices_is_asked_for_again_and_recorded_in_the_end(server: EndpointServer) -> None:
     none = Answer(
         {"id": "1", "model": "some-model", "choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 0}}

@@ -156,8 +156,10 @@ def test_a_line_that_was_cut_costs_no_other(server: EndpointServer, tmp_path: Pa
     get(server, tmp_path)
     with open(tmp_path / "spending.jsonl", "a") as file:
         file.write('{"event": "took", "key": "f00", "prompt_t')
+    Spending(tmp_path, settings(server.url), "k").reserve(1, 2)  # the next line begins anew
     get(server, tmp_path, "b")
-    assert (spent(tmp_path).answers.requests, spent(tmp_path).answers.tokens) == (2, 200)
+    now = spent(tmp_path)
+    assert (now.answers.requests, now.answers.tokens, now.lost.tokens) == (2, 200, 3)
 
 
 # --- budgets ------------------------------------------------------------------------------------------------
@@ -269,11 +271,22 @@ def test_requests_at_once(server: EndpointServer, tmp_path: Path) -> None:
     assert server.at_once_max == 2
 
 
+def test_what_an_answer_took_is_what_counts_of_its_minute(server: EndpointServer, tmp_path: Path) -> None:
+    """120 are expected of each, 100 are taken: two in a minute are 220 when the second is asked for, not 240."""
+    for name in "ab":
+        assert get(server, tmp_path, name, tokens_per_minute=225, timeout_s=2).did == "asked"
+    with pytest.raises(EndpointFault, match="tokens_per_minute is 225"):
+        get(server, tmp_path, "c", tokens_per_minute=225, timeout_s=2)
+
+
 def test_one_that_is_told_to_wait_tells_the_others(server: EndpointServer, tmp_path: Path) -> None:
     server.answers = [error(429, "slow down", {"retry-after-ms": "800"}), completion("x = 1\n")]
     first = threading.Thread(target=get, args=(server, tmp_path, "a"))
     first.start()
-    while not server.requests or not (tmp_path / "limits" / "window.json").exists():
+    paused = tmp_path / "limits" / "window.json"
+    until = time.monotonic() + 10
+    while not paused.exists():
+        assert time.monotonic() < until
         time.sleep(0.01)
     get(server, tmp_path, "b")
     first.join()
