@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +15,11 @@ from pydantic import JsonValue
 from kbverified import chat_body, tokens
 from kbverified.endpoint_http import Failure, Reply, send
 from kbverified.endpoint_settings import ClientSettings, EndpointFault, Settings, address_and_secrets
+from kbverified.model_names import same_model
 from kbverified.prompts import sha256
 from kbverified.redaction import Secrets
 from kbverified.response_store import StoredResponse
 
-_RELEASE = re.compile(r"([-@:](\d[\d-]*|v\d+|latest|preview|free))+$")
 BACKOFF_S = 1.0
 BACKOFF_MAX_S = 60.0
 RETRY_AFTER_MAX_S = 600.0
@@ -175,7 +174,7 @@ class _Question:
         notes = [*reply.notes, *taken.notes]
         if not answer.has_choice:
             notes.append("no choice in the answer")
-        if not _same_model(self.client.model, answer.served_model):
+        if answer.served_model is not None and not same_model(self.client.model, answer.served_model):
             notes.append(f"answered as {str(answer.served_model)[:100]!r}")
         return StoredResponse(
             candidate=self.name,
@@ -229,11 +228,3 @@ def _in_its_own_words(body: dict[str, Any], failure: Failure) -> dict[str, Any] 
     if "stream_options" in body and "stream_options" in failure.words:
         return {name: value for name, value in body.items() if name != "stream_options"}
     return None
-
-
-def _same_model(asked: str, served: str | None) -> bool:
-    """Whether the names can be one model's: an owner, a date or a tag more makes no other model; a size does."""
-    if served is None:
-        return True
-    a, b = (_RELEASE.sub("", name.lower().rsplit("/", 1)[-1]) for name in (asked, served))
-    return a == b
