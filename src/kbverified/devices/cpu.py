@@ -133,10 +133,12 @@ class CpuDevice(Device):
         body = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         mapping = mmap.mmap(-1, body + 2 * guard_bytes)
         memory = torch.frombuffer(mapping, dtype=torch.uint8)
-        memory[guard_bytes : guard_bytes + body] = byte
+        start, nbytes = guard_bytes + body - size, tensor.numel() * tensor.element_size()
+        memory[guard_bytes:start] = byte
+        memory[start + nbytes : guard_bytes + body] = byte
         _close(memory.data_ptr(), guard_bytes)
         _close(memory.data_ptr() + guard_bytes + body, guard_bytes)
-        flat = memory[guard_bytes + body - size :][: tensor.numel() * tensor.element_size()].view(tensor.dtype)
+        flat = memory[start : start + nbytes].view(tensor.dtype)
         return flat.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 
 

@@ -122,9 +122,14 @@ class Exchange:
             else:
                 view.random_(generator=self.poison)
 
-    def forward(self, timeout_s: float | None = None) -> dict[str, Any]:
-        """Have the worker launch once and deliver. Raises CandidateFailure."""
-        message = {"do": "forward", "forward_seed": FORWARD_SEED}
+    def forward(self, timeout_s: float | None = None, own_memory: layout.Guard | None = None) -> dict[str, Any]:
+        """Have the worker launch once and deliver. ``own_memory``: what is to lie around what torch allocates meanwhile.
+
+        Raises CandidateFailure.
+        """
+        message: dict[str, Any] = {"do": "forward", "forward_seed": FORWARD_SEED}
+        if own_memory is not None:
+            message["own_memory"] = asdict(own_memory)
         return self.party.ask(message, timeout_s=timeout_s)
 
     def take(self) -> list[torch.Tensor]:
@@ -162,6 +167,13 @@ class Exchange:
     def inputs_unchanged(self, inputs: Inputs) -> bool:
         """Whether the shared inputs still hold exactly what the judge draws again from its seed (NaN included)."""
         return all(_same_bits(shared, mine) for shared, mine in zip(self._input_views(), inputs.tensors, strict=True))
+
+    def gaps_unchanged(self) -> bool:
+        """Whether what lies around the shared inputs is still rubbish; True where there is no guard."""
+        if self.guard is None:
+            return True
+        assert self.inputs is not None and self.inputs.tensor is not None
+        return layout.is_between(self.inputs.tensor[: self.in_bytes], self.in_slots, self.guard.rubbish)
 
     def close(self) -> None:
         for buffer in (self.inputs, self.outputs):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -19,13 +19,14 @@ from kbverified.judge.inputs import secret_seed
 from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
-from kbverified.judge.trial import Law, ends_the_worker, one_trial
+from kbverified.judge.trial import Law, NotApplicable, ends_the_worker, one_trial
 from kbverified.judge.trial_errors import TrialErrors
 from kbverified.protocol import (
     HARDENED_ALIGN_BYTES,
     HARDENED_CLOSED,
     HARDENED_GAP_BYTES,
     HARDENED_ORACLE_FLOPS_MAX,
+    HARDENED_OWN_GAP_BYTES,
     HARDENED_RUBBISH,
     HARDENED_WORTHWHILE_TOLERANCE,
     STANDARD_DISTRIBUTION,
@@ -33,6 +34,7 @@ from kbverified.protocol import (
 from kbverified.records import HardenedTrial, TrialResult
 
 FRESH_WEIGHTS = "h7_fresh_weights"
+OWN_MEMORY = "h8_own_memory"
 
 
 def why_not(job: Job, trials: Sequence[TrialResult]) -> str | None:
@@ -44,7 +46,8 @@ def why_not(job: Job, trials: Sequence[TrialResult]) -> str | None:
 
 
 def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
-    """One trial per law, then one with other weights; ends at a failure that ends the worker.
+    """One trial per law, one with other weights, one with guards around what torch allocates; ends at a failure that
+    ends the worker.
 
     Raises InfrastructureFault.
     """
@@ -61,7 +64,12 @@ def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
         if ends_the_worker(party, trial.failure):
             return found
     if errors.reference.weight_bytes():
-        found.append(_fresh_weights(job, party, errors))
+        party, trial = _fresh_weights(job, party, errors)
+        found.append(trial)
+        if ends_the_worker(party, trial.failure):
+            return found
+    # The last: nothing can come of it that another trial would suffer from.
+    found.append(_own_memory(job, party, errors))
     return found
 
 
@@ -69,6 +77,14 @@ def _draw(reference: Reference, law: str, positive: bool, drawn: Parameters, see
     inputs, parameters = reference.draw_law(law, seed, positive)
     drawn.update(parameters)
     return inputs
+
+
+def _own_memory(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
+    """The original inputs, weights as the trial before had them, guards also around what the candidate makes."""
+    guard = guard_of(job.settings.device, len(job.audit.hardened) + 1)
+    own = replace(guard, gap_bytes=HARDENED_OWN_GAP_BYTES)
+    draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
+    return _trial(job, party, errors, Law(OWN_MEMORY, draw, guard, own))
 
 
 def guard_of(kind: str, number: int) -> layout.Guard:
@@ -83,15 +99,18 @@ def _trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> HardenedTri
     try:
         with job.memory_is_the_candidates():
             result = one_trial(job, party, errors, law)
+    except NotApplicable as why:
+        return HardenedTrial(distribution=law.name, applicable=False, detail=str(why)[-500:])
     except CandidateFailure as failure:
         blamed = job.blame(failure)
         return HardenedTrial(distribution=law.name, failure=blamed.verdict, detail=blamed.detail[-500:])
     return HardenedTrial(**result.model_dump())
 
 
-def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
+def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> tuple[Party, HardenedTrial]:
     """The original inputs and a model from another seed, identity parameters around the identity where the candidate's
-    correspond. Without, it still has to follow its constructor's seed, as it did for the four distributions."""
+    correspond. Without, it still has to follow its constructor's seed, as it did for the four distributions. The
+    worker that has the model now, and the trial."""
     seed, guard = secret_seed(), guard_of(job.settings.device, len(job.audit.hardened))
     match = None
     for perturb in (True, False):
@@ -101,13 +120,14 @@ def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial
             if perturb:  # it may be more than a constructor takes
                 continue
             blamed = job.blame(failure)
-            return HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
+            failed = HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
+            return party, failed
         match = layout.weights_match(claimed, errors.reference.rebuild(seed, perturb))
         if match:
             break
     draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
     trial = _trial(job, party, errors, Law(FRESH_WEIGHTS, draw, guard))
-    return trial.model_copy(update={"parameters": {"perturbed": perturb}, "comparable": match})
+    return party, trial.model_copy(update={"parameters": {"perturbed": perturb}, "comparable": match})
 
 
 def _constructed_again(

@@ -36,6 +36,8 @@ class Law:
     draw: Callable[[int], Inputs]
     guard: layout.Guard | None = None
     """What lies around inputs and outputs, and in free memory before the launch."""
+    own_memory: layout.Guard | None = None
+    """What lies around that which torch allocates for the launch (hardened/own_memory.py)."""
 
 
 class NotApplicable(Exception):
@@ -78,13 +80,17 @@ def _launch(job: Job, party: Party, law: Law) -> tuple[list[torch.Tensor], Input
         exchange.offer(inputs)
         del inputs
         # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
-        exchange.forward(job.settings.build_timeout_s if job.builds_in_gate else None)
+        reply = exchange.forward(job.settings.build_timeout_s if job.builds_in_gate else None, law.own_memory)
         job.builds_in_gate = False
+        if "unwatched" in reply:
+            raise NotApplicable(f"it does not run while torch's allocations are moved: {str(reply['unwatched'])[:300]}")
         answers = exchange.take()
         exchange.release_outputs()
         inputs = law.draw(seed)
         if not exchange.inputs_unchanged(inputs):
             raise CandidateFailure("mutates_input", f"an input was changed by the launch under {law.name}")
+        if not exchange.gaps_unchanged():
+            raise CandidateFailure("mutates_input", f"memory beside an input was written to under {law.name}")
         return answers, inputs
     finally:
         exchange.close()
