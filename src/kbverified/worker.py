@@ -173,17 +173,30 @@ class Bootstrap:
             return self._guard("init_error", lambda: factory(*init_inputs))
 
     def _place_model(self, model: Any, guard: dict[str, Any] | None) -> None:
-        """Take a model to the device; where there is a guard, each of its weights lies between closed memory."""
+        """Take a model to the device; where there is a guard, it lies around each of the model's weights.
+
+        Where a guard is open, only around those that the device did not have before, and that move in any case.
+        """
         import torch
 
         from kbverified.distributions import DTYPES
+        from kbverified.hardened.own_memory import around_weight
+        from kbverified.layout import Guard
 
         dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
-        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
-        if guard and guard["closed"] and isinstance(self.model, torch.nn.Module):
-            around = (guard["gap_bytes"], guard["align_bytes"], guard["rubbish"])
+        here = self.device.torch_device
+        open_guard = guard and not guard["closed"] and isinstance(model, torch.nn.Module)
+        stay = self._guard("init_error", lambda: _addresses(model, here.type)) if open_guard else set()
+        self.model = self._guard("init_error", lambda: _place(model, here, dtype))
+        if guard and isinstance(self.model, torch.nn.Module):
+
+            def guarded(tensor: torch.Tensor) -> torch.Tensor:
+                if tensor.layout is not torch.strided or tensor.data_ptr() in stay:
+                    return tensor
+                return around_weight(self.device, tensor, Guard(**guard))
+
             # As moving a model to a device does it, which every candidate has to bear.
-            self._guard("init_error", lambda: self.model._apply(lambda t: self.device.guarded_copy(t, *around)))
+            self._guard("init_error", lambda: self.model._apply(guarded))
         self.device.synchronize()
 
     def _factory(self, message: dict[str, Any]) -> tuple[Any, Any]:
@@ -437,6 +450,16 @@ class Bootstrap:
 def _place(model: Any, device: Any, dtype: Any) -> Any:
     moved = model.to(device=device, dtype=dtype) if dtype is not None else model.to(device)
     return model if moved is None else moved
+
+
+def _addresses(model: Any, device_type: str) -> set[int]:
+    """Where on this kind of device parameters and buffers lie."""
+    import itertools
+
+    import torch
+
+    every = itertools.chain(model.parameters(), model.buffers())
+    return {t.data_ptr() for t in every if t.layout is torch.strided and t.device.type == device_type}
 
 
 def writable(text: str) -> str:

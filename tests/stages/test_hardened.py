@@ -10,7 +10,7 @@ from stage_places import Place
 
 from kbverified.hardened.laws import LAWS
 from kbverified.hardened.verdict import judge
-from kbverified.judge.hardened import FRESH_WEIGHTS
+from kbverified.judge.hardened import FRESH_WEIGHTS, OWN_MEMORY
 from kbverified.records import GateRecord, ProblemRecord
 
 NORM = """
@@ -62,7 +62,7 @@ def test_the_audit_knows_every_law_and_what_each_tells_apart(norms):
 def test_an_honest_kernel_passes_and_its_weights_were_moved(norms):
     record = gated(norms, HONEST, 0)
     assert (record.verdict, judge(record, None).verdict) == ("pass", "pass")
-    assert [trial.law for trial in record.hardened] == [*LAWS, FRESH_WEIGHTS]
+    assert [trial.law for trial in record.hardened] == [*LAWS, OWN_MEMORY, FRESH_WEIGHTS]
     last = record.hardened[-1]
     assert (last.comparable, last.parameters) == (True, {"perturbed": True})
     assert record.hardened[0].parameters["0"].keys() == {"scale", "offset"}

@@ -69,6 +69,10 @@ class Device(ABC):
             return False
         return True
 
+    def is_capturing(self) -> bool:
+        """Whether what is launched now is recorded and not run: nothing may wait for it."""
+        return False
+
     @abstractmethod
     def flush_cache(self) -> None:
         """Write more than the last-level cache holds. What the cache was asked to keep, ``forget_persisting`` first."""

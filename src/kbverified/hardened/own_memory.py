@@ -11,6 +11,7 @@ and ``overwritten`` says whether it still is.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from kbverified.devices.base import Device
 from kbverified.layout import Guard, is_gapless
-from kbverified.protocol import HARDENED_OWN_MEMORY_SHARE, HARDENED_OWN_TENSORS_MAX
+from kbverified.protocol import HARDENED_OWN_GAP_BYTES, HARDENED_OWN_MEMORY_SHARE, HARDENED_OWN_TENSORS_MAX
 
 
 class OwnMemory(TorchDispatchMode):
@@ -36,7 +37,7 @@ class OwnMemory(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        if self.guarded >= HARDENED_OWN_TENSORS_MAX:
+        if self.guarded >= HARDENED_OWN_TENSORS_MAX or self.device.is_capturing():
             return result
         made = [t for t in tree_leaves(result) if self._has_memory_of_its_own(t)]
         if not made:
@@ -64,6 +65,7 @@ class OwnMemory(TorchDispatchMode):
         self._room -= needed  # open memory is kept until it has been looked at
         copy, whole = between_rubbish(tensor, guard)
         self._kept.append((whole, tensor.numel() * tensor.element_size()))
+        self.device.synchronize()  # a kernel on a stream of the candidate's own must not come before this copy
         return copy
 
     def overwritten(self) -> str | None:
@@ -74,6 +76,17 @@ class OwnMemory(TorchDispatchMode):
             if before or behind:
                 return f"wrote {before} bytes before and {behind} behind a tensor of {size} bytes that torch allocated"
         return None
+
+
+def around_weight(device: Device, tensor: torch.Tensor, guard: Guard) -> torch.Tensor:
+    """A copy of a weight with the guard around it; itself where it cannot be copied or there is no room for that."""
+    if guard.closed:
+        return device.guarded_copy(tensor, guard.gap_bytes, guard.align_bytes, guard.rubbish)
+    guard = replace(guard, gap_bytes=HARDENED_OWN_GAP_BYTES)  # a model may have hundreds
+    needed = tensor.numel() * tensor.element_size() + 2 * guard.gap_bytes
+    if not _is_plain(tensor) or not tensor.numel() or not is_gapless(tensor.shape, tensor.stride()):
+        return tensor
+    return tensor if needed > HARDENED_OWN_MEMORY_SHARE * device.free_bytes() else between_rubbish(tensor, guard)[0]
 
 
 def between_rubbish(tensor: torch.Tensor, guard: Guard) -> tuple[torch.Tensor, torch.Tensor]:

@@ -123,9 +123,9 @@ class Exchange:
                 view.random_(generator=self.poison)
 
     def forward(self, timeout_s: float | None = None, own_memory: layout.Guard | None = None) -> dict[str, Any]:
-        """Have the worker launch once and deliver. ``own_memory``: what is to lie around what torch allocates meanwhile.
+        """Have the worker launch once and deliver. Raises CandidateFailure.
 
-        Raises CandidateFailure.
+        ``own_memory``: what is to lie around all that torch allocates meanwhile.
         """
         message: dict[str, Any] = {"do": "forward", "forward_seed": FORWARD_SEED}
         if own_memory is not None:

@@ -46,7 +46,7 @@ def why_not(job: Job, trials: Sequence[TrialResult]) -> str | None:
 
 
 def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
-    """One trial per law, one with other weights, one with guards around what torch allocates; ends at a failure that
+    """One trial per law, one with guards around what torch allocates, one with other weights; ends at a failure that
     ends the worker.
 
     Raises InfrastructureFault.
@@ -63,13 +63,13 @@ def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
         found.append(trial.model_copy(update={"parameters": dict(drawn)}))
         if ends_the_worker(party, trial.failure):
             return found
-    if errors.reference.weight_bytes():
-        party, trial = _fresh_weights(job, party, errors)
-        found.append(trial)
-        if ends_the_worker(party, trial.failure):
-            return found
-    # The last: nothing can come of it that another trial would suffer from.
     found.append(_own_memory(job, party, errors))
+    if ends_the_worker(party, found[-1].failure):
+        return found
+    if errors.reference.weight_bytes():
+        if not found[-1].applicable:
+            party.close()  # whatever broke under it is not to break the next trial
+        found.append(_fresh_weights(job, party, errors))
     return found
 
 
@@ -80,7 +80,7 @@ def _draw(reference: Reference, law: str, positive: bool, drawn: Parameters, see
 
 
 def _own_memory(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
-    """The original inputs, weights as the trial before had them, guards also around what the candidate makes."""
+    """The original inputs, guards also around what the candidate makes."""
     guard = guard_of(job.settings.device, len(job.audit.hardened) + 1)
     own = replace(guard, gap_bytes=HARDENED_OWN_GAP_BYTES)
     draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
@@ -107,10 +107,9 @@ def _trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> HardenedTri
     return HardenedTrial(**result.model_dump())
 
 
-def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> tuple[Party, HardenedTrial]:
+def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
     """The original inputs and a model from another seed, identity parameters around the identity where the candidate's
-    correspond. Without, it still has to follow its constructor's seed, as it did for the four distributions. The
-    worker that has the model now, and the trial."""
+    correspond. Without, it still has to follow its constructor's seed, as it did for the four distributions."""
     seed, guard = secret_seed(), guard_of(job.settings.device, len(job.audit.hardened))
     match = None
     for perturb in (True, False):
@@ -120,14 +119,13 @@ def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> tuple[Party, 
             if perturb:  # it may be more than a constructor takes
                 continue
             blamed = job.blame(failure)
-            failed = HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
-            return party, failed
+            return HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
         match = layout.weights_match(claimed, errors.reference.rebuild(seed, perturb))
         if match:
             break
     draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
     trial = _trial(job, party, errors, Law(FRESH_WEIGHTS, draw, guard))
-    return party, trial.model_copy(update={"parameters": {"perturbed": perturb}, "comparable": match})
+    return trial.model_copy(update={"parameters": {"perturbed": perturb}, "comparable": match})
 
 
 def _constructed_again(
