@@ -40,6 +40,28 @@ DIES = HONEST.replace(
     "return self", "import os\n        if x.abs().amax() > 20:\n            os._exit(0)\n        return self"
 )
 
+# What no guard can be put around: torch does not let its memory grow.
+RESIZES = HONEST.replace(
+    "return self.norm(x)", "return torch.empty(1).resize_(x.numel()).view(x.shape).copy_(self.norm(x))"
+)
+NEIGHBOUR = """
+import ctypes
+import torch
+import torch.nn as nn
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 4:  # beyond the published distributions: what lies before an input is nobody's there
+            ctypes.memset(x.data_ptr() - 16, 1, 16)
+        return self.norm(x)
+"""
+
 
 @pytest.fixture(scope="module")
 def norms(warm_bench, tmp_path_factory) -> Place:
@@ -111,3 +133,20 @@ def test_a_worker_that_ends_under_a_law_fails_the_hardened_test_alone(norms):
 def test_who_fails_the_four_distributions_has_no_hardened_trial(norms):
     record = gated(norms, HONEST.replace("self.norm(x)", "self.norm(x) + 1"), 4)
     assert record.hardened == () and "fails the hidden test" in record.hardened_why_not
+
+
+def test_who_does_not_run_between_guards_is_not_judged_by_them(norms):
+    record = gated(norms, RESIZES, 8)
+    own, last = record.hardened[-2:]
+    assert own.law == OWN_MEMORY and not own.applicable and "not resizable" in own.detail
+    assert (last.law, last.failure, last.comparable) == (FRESH_WEIGHTS, None, True)
+    assert judge(record, None).verdict == "pass"
+
+
+def test_who_writes_beside_an_input_is_found_out(tmp_path_factory, warm_bench):
+    odd = NORM.replace("torch.randn(32, 64)", "torch.randn(33, 64)")  # what is left of a page lies before it
+    place = Place(warm_bench, tmp_path_factory.mktemp("odd"), problem_text=odd)
+    place.make_audit()
+    record = gated(place, NEIGHBOUR, 0)
+    assert record.verdict == "pass" and judge(record, None).verdict == "mutates_input"
+    assert "memory beside an input" in record.hardened[0].detail

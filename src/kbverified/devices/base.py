@@ -145,6 +145,10 @@ class Device(ABC):
         """The same values where reading or writing beyond their end is an error, if the device can do that."""
         return tensor
 
+    def part(self, whole: torch.Tensor, start: int, nbytes: int) -> torch.Tensor:
+        """Some bytes (at least one) of a uint8 tensor, as a tensor whose storage ends with them."""
+        return torch.from_numpy(whole.numpy()[start : start + nbytes])
+
     def reading(self) -> DeviceReading | None:
         """Clock, temperature, power and clock event reasons as the driver reports them now; None where none does."""
         return None

@@ -138,8 +138,11 @@ class CpuDevice(Device):
         memory[start + nbytes : guard_bytes + body] = byte
         _close(memory.data_ptr(), guard_bytes)
         _close(memory.data_ptr() + guard_bytes + body, guard_bytes)
-        flat = memory[start : start + nbytes].view(tensor.dtype)
-        return flat.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
+        if not nbytes:
+            return tensor
+        # A storage of its own size: what is resized must not grow into what is closed.
+        own = torch.frombuffer(mapping, dtype=torch.uint8, count=nbytes, offset=start)
+        return own.view(tensor.dtype).as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 
 
 def _close(address: int, nbytes: int) -> None:

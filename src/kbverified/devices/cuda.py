@@ -246,6 +246,9 @@ class CudaDevice(Device):
         del blocks
         self.synchronize()
 
+    def part(self, whole: torch.Tensor, start: int, nbytes: int) -> torch.Tensor:
+        return torch.as_tensor(_ArrayInterface(whole.data_ptr() + start, nbytes, whole), device=self.torch_device)
+
 
 def start_driver() -> None:
     """cuInit: the part of opening a GPU that needs nothing on it. Raises RuntimeError where it fails."""
@@ -271,9 +274,13 @@ def require_same_gpu(wanted: str, opened: str) -> None:
 
 
 class _ArrayInterface:
-    """What torch.as_tensor needs to view foreign device memory (the CUDA array interface, version 2)."""
+    """What torch.as_tensor needs to view device memory by its address (the CUDA array interface, version 2).
 
-    def __init__(self, address: int, nbytes: int):
+    ``owner``: lives as long as the view does.
+    """
+
+    def __init__(self, address: int, nbytes: int, owner: Any = None):
+        self.owner = owner
         self.__cuda_array_interface__ = {
             "shape": (nbytes,),
             "typestr": "|u1",

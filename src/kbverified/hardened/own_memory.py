@@ -63,7 +63,7 @@ class OwnMemory(TorchDispatchMode):
         if guard.closed:
             return self.device.guarded_copy(tensor, guard.gap_bytes, guard.align_bytes, guard.rubbish)
         self._room -= needed  # open memory is kept until it has been looked at
-        copy, whole = between_rubbish(tensor, guard)
+        copy, whole = between_rubbish(self.device, tensor, guard)
         self._kept.append((whole, tensor.numel() * tensor.element_size()))
         self.device.synchronize()  # a kernel on a stream of the candidate's own must not come before this copy
         return copy
@@ -86,18 +86,25 @@ def around_weight(device: Device, tensor: torch.Tensor, guard: Guard) -> torch.T
     needed = tensor.numel() * tensor.element_size() + 2 * guard.gap_bytes
     if not _is_plain(tensor) or not tensor.numel() or not is_gapless(tensor.shape, tensor.stride()):
         return tensor
-    return tensor if needed > HARDENED_OWN_MEMORY_SHARE * device.free_bytes() else between_rubbish(tensor, guard)[0]
+    return (
+        tensor
+        if needed > HARDENED_OWN_MEMORY_SHARE * device.free_bytes()
+        else between_rubbish(device, tensor, guard)[0]
+    )
 
 
-def between_rubbish(tensor: torch.Tensor, guard: Guard) -> tuple[torch.Tensor, torch.Tensor]:
-    """A copy of a gapless tensor with a gap of rubbish on either side, and all of that memory as bytes."""
-    size = tensor.numel() * tensor.element_size()
+def between_rubbish(device: Device, tensor: torch.Tensor, guard: Guard) -> tuple[torch.Tensor, torch.Tensor]:
+    """A copy of a gapless tensor with a gap of rubbish on either side, and all of that memory as bytes.
+
+    The copy's storage is no larger than the tensor: to resize it is an error, and no way into the gap.
+    """
+    gap, size = guard.gap_bytes, tensor.numel() * tensor.element_size()
     aligned = -(-size // guard.align_bytes) * guard.align_bytes
-    whole = torch.empty(aligned + 2 * guard.gap_bytes, dtype=torch.uint8, device=tensor.device)
-    whole[: guard.gap_bytes] = guard.rubbish
-    whole[guard.gap_bytes + size :] = guard.rubbish
-    flat = whole[guard.gap_bytes : guard.gap_bytes + size].view(tensor.dtype)
-    return flat.as_strided(tensor.shape, tensor.stride(), flat.storage_offset()).copy_(tensor), whole
+    whole = torch.empty(aligned + 2 * gap, dtype=torch.uint8, device=tensor.device)
+    whole[:gap] = guard.rubbish
+    whole[gap + size :] = guard.rubbish
+    own = device.part(whole, gap, size).view(tensor.dtype)
+    return own.as_strided(tensor.shape, tensor.stride()).copy_(tensor), whole
 
 
 def _is_plain(value: Any) -> bool:
