@@ -26,7 +26,7 @@ class Model(nn.Module):
         return self.norm(x)
 
 def get_inputs():
-    return [torch.randn(32, 64)]
+    return [torch.randn(33, 64)]
 
 def get_init_inputs():
     return []
@@ -143,10 +143,8 @@ def test_who_does_not_run_between_guards_is_not_judged_by_them(norms):
     assert judge(record, None).verdict == "pass"
 
 
-def test_who_writes_beside_an_input_is_found_out(tmp_path_factory, warm_bench):
-    odd = NORM.replace("torch.randn(32, 64)", "torch.randn(33, 64)")  # what is left of a page lies before it
-    place = Place(warm_bench, tmp_path_factory.mktemp("odd"), problem_text=odd)
-    place.make_audit()
-    record = gated(place, NEIGHBOUR, 0)
+def test_who_writes_beside_an_input_is_found_out(norms):
+    """In front of it, where the rest of a page is nobody's: 33 rows fill no whole pages."""
+    record = gated(norms, NEIGHBOUR, 9)
     assert record.verdict == "pass" and judge(record, None).verdict == "mutates_input"
     assert "memory beside an input" in record.hardened[0].detail
