@@ -105,6 +105,8 @@ HARDENED_WIDE_EXPONENTS = (-10, 5)
 HARDENED_ZEROS_SHARE = 0.01
 # A float tensor of at most so many different whole numbers is labels.
 HARDENED_LABEL_VALUES = 16
+# Launches on the same inputs under the first law that applies, each answer judged; one under all others.
+HARDENED_LAUNCHES = 2
 # What memory around inputs and outputs, and free memory, is full of, byte by byte, one trial after the other. As
 # float32: 3.4e38, -1.7e38, NaN; as an index: out of any range.
 HARDENED_RUBBISH = (0x7F, 0xFE, 0xFF)
@@ -393,6 +395,7 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
         *_HARDENED,
         "GATE_TRIALS_PER_DISTRIBUTION",
         "HARDENED_WORTHWHILE_TOLERANCE",
+        "HARDENED_LAUNCHES",
         "HARDENED_RUBBISH",
         "HARDENED_GAP_BYTES",
         "HARDENED_ALIGN_BYTES",

@@ -166,7 +166,7 @@ class Exchange:
 
     def inputs_unchanged(self, inputs: Inputs) -> bool:
         """Whether the shared inputs still hold exactly what the judge draws again from its seed (NaN included)."""
-        return all(_same_bits(shared, mine) for shared, mine in zip(self._input_views(), inputs.tensors, strict=True))
+        return all(same_bits(shared, mine) for shared, mine in zip(self._input_views(), inputs.tensors, strict=True))
 
     def gaps_unchanged(self) -> bool:
         """Whether what lies around the shared inputs is still rubbish; True where there is no guard."""
@@ -188,7 +188,8 @@ def input_plan(inputs: Inputs, guard: layout.Guard | None = None) -> tuple[list[
     return layout.plan(specs, [layout.dense_stride(t) for t in inputs.tensors], guard)
 
 
-def _same_bits(a: torch.Tensor, b: torch.Tensor, chunk: int = 1 << 27) -> bool:
+def same_bits(a: torch.Tensor, b: torch.Tensor, chunk: int = 1 << 27) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bytes, NaN included."""
     if a.stride() != b.stride():
         b = b.contiguous()
     flat_a = a.as_strided((a.numel(),), (1,)).view(torch.uint8)

@@ -25,6 +25,7 @@ from kbverified.protocol import (
     HARDENED_ALIGN_BYTES,
     HARDENED_CLOSED,
     HARDENED_GAP_BYTES,
+    HARDENED_LAUNCHES,
     HARDENED_ORACLE_FLOPS_MAX,
     HARDENED_OWN_GAP_BYTES,
     HARDENED_RUBBISH,
@@ -59,7 +60,9 @@ def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
             continue
         drawn: Parameters = {}
         draw = partial(_draw, errors.reference, audited.law, audited.positive, drawn)
-        trial = _trial(job, party, errors, Law(audited.law, draw, guard_of(job.settings.device, number)))
+        launches = HARDENED_LAUNCHES if not any(trial.applicable for trial in found) else 1
+        law = Law(audited.law, draw, guard_of(job.settings.device, number), launches)
+        trial = _trial(job, party, errors, law)
         found.append(trial.model_copy(update={"parameters": dict(drawn)}))
         if ends_the_worker(party, trial.failure):
             return found
@@ -84,7 +87,7 @@ def _own_memory(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
     guard = guard_of(job.settings.device, len(job.audit.hardened) + 1)
     own = replace(guard, gap_bytes=HARDENED_OWN_GAP_BYTES)
     draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
-    return _trial(job, party, errors, Law(OWN_MEMORY, draw, guard, own))
+    return _trial(job, party, errors, Law(OWN_MEMORY, draw, guard, own_memory=own))
 
 
 def guard_of(kind: str, number: int) -> layout.Guard:
