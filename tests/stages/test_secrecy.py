@@ -15,6 +15,7 @@ from stage_places import HONEST, Place
 # is a real one, in a process of its own.
 from kbverified import protocol
 from kbverified.hardened.laws import LAWS
+from kbverified.judge.hardened import OWN_MEMORY
 
 RECORDER = """
 import hashlib, json, sys
@@ -65,7 +66,7 @@ raise SystemExit(code)
 """
 
 
-TRIALS = [*protocol.DISTRIBUTIONS, *LAWS]
+TRIALS = [*protocol.DISTRIBUTIONS, *LAWS, OWN_MEMORY]
 """What a problem without weights is asked."""
 
 
@@ -114,7 +115,8 @@ def no_seed_in_messages(found: dict) -> None:
 
 def test_the_gate_tells_no_seed(gated):
     assert len(gated["seeds"]) >= len(TRIALS)
-    four, more = (["buffers", "forward"] * len(laws) for laws in (protocol.DISTRIBUTIONS, LAWS))
+    four, more = (["buffers", "forward"] * len(laws) for laws in (protocol.DISTRIBUTIONS, [*LAWS, OWN_MEMORY]))
+    more[1:2] = ["forward"] * protocol.HARDENED_LAUNCHES
     assert [m["do"] for m in gated["messages"]] == ["start", *four, "flags", *more]
     no_seed_in_messages(gated)
 
@@ -139,9 +141,12 @@ def test_a_message_holds_shapes_and_places_and_public_seeds_only(gated):
 
 
 def test_the_expected_output_is_made_after_the_answer_was_taken(gated):
-    trial = ["draw", "offer", "post forward", "take", "release", "draw", "unchanged", "expected"]
-    steps = [event[0] for event in of_trials(gated) if event[0] in trial]
-    assert steps == trial * len(TRIALS)
+    def trial(launches: int) -> list[str]:
+        return ["draw", "offer", *["post forward", "take"] * launches, "release", "draw", "unchanged", "expected"]
+
+    steps = [event[0] for event in of_trials(gated) if event[0] in trial(1)]
+    twice = next(iter(LAWS))
+    assert steps == [step for name in TRIALS for step in trial(protocol.HARDENED_LAUNCHES if name == twice else 1)]
 
 
 def test_inputs_are_drawn_again_and_equal_and_the_reference_gets_the_private_draw(gated):
@@ -156,7 +161,7 @@ def test_inputs_are_drawn_again_and_equal_and_the_reference_gets_the_private_dra
         assert first == second
         assert others["offer"][trial] == others["unchanged"][trial] == others["expected"][trial] == first[1]
     assert len({event[1][0] for event in draws}) == len(TRIALS)  # no trial repeats another's
-    assert [event[2] for event in draws[::2]] == TRIALS
+    assert [event[2] for event in draws[::2]] == [*TRIALS[:-1], protocol.STANDARD_DISTRIBUTION]
 
 
 def test_inputs_are_redrawn_between_timed_rounds(timed):

@@ -69,6 +69,10 @@ class Device(ABC):
             return False
         return True
 
+    def is_capturing(self) -> bool:
+        """Whether what is launched now is recorded and not run: nothing may wait for it."""
+        return False
+
     @abstractmethod
     def flush_cache(self) -> None:
         """Write more than the last-level cache holds. What the cache was asked to keep, ``forget_persisting`` first."""
@@ -140,6 +144,10 @@ class Device(ABC):
     def guarded_copy(self, tensor: torch.Tensor, guard_bytes: int, align_bytes: int, byte: int) -> torch.Tensor:
         """The same values where reading or writing beyond their end is an error, if the device can do that."""
         return tensor
+
+    def part(self, whole: torch.Tensor, start: int, nbytes: int) -> torch.Tensor:
+        """Some bytes (at least one) of a uint8 tensor, as a tensor whose storage ends with them."""
+        return torch.from_numpy(whole.numpy()[start : start + nbytes])
 
     def reading(self) -> DeviceReading | None:
         """Clock, temperature, power and clock event reasons as the driver reports them now; None where none does."""
