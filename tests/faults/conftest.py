@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS / folder) for folder in ("stages", "workflow", "unit", "gpu")]
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "gpu"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "stages"))
 from chain import Bench
-from left_behind import IDLE_S, Watch
 from stage_places import Place
+
+from benchmarks.left_behind import IDLE_S, Watch
 
 TIMEOUT_S = 20.0
 

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from left_behind import Watch
+
+from benchmarks.left_behind import Watch
 
 # A grandchild in a session of its own whose parent has ended: nobody's child, in nobody's group.
 ORPHAN = "from subprocess import *; print(Popen(['sleep', '60'], stdout=DEVNULL, start_new_session=True).pid)"

@@ -38,8 +38,8 @@ from kbverified.roofline.needs import count_work, input_output_needs
 def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, Lease]:
     """Audit one problem file; (fields of its record, device, lease). A broken problem's fields say so.
 
-    Raises InfrastructureFault where there is no device, it is too small, or it is lost. After ``settings.timeout_s``, without
-    what it waited for the device, it ends this process.
+    Raises InfrastructureFault where there is no device, it is too small, or it is lost. After ``settings.timeout_s``,
+    without what it waited for the device, it ends this process.
     """
     watchdog = Watchdog(settings.timeout_s, f"the audit of {problem}")
     torch.set_grad_enabled(False)

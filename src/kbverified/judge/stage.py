@@ -281,7 +281,8 @@ class Job:
             list(pool.map(Party.close, self.parties))
 
     def blame(self, failure: CandidateFailure) -> CandidateFailure:
-        """Decide whether a crash, timeout, lack of memory or lost device is the candidate's: a reference canary runs afresh.
+        """Decide whether a crash, timeout, lack of memory or lost device is the candidate's: a reference canary runs
+        afresh.
 
         Returns the failure where the canary works; raises InfrastructureFault where it fails too.
         """

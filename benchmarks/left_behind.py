@@ -6,6 +6,7 @@ prctl(2)), so that nothing gets away by moving to a session of its own or by out
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -22,10 +23,10 @@ class Watch:
     """Look after all that is started below this process with ``environment``, from now until ``close``."""
 
     def __init__(self, folder: Path):
-        """``folder``: a short path, for there will be sockets in it."""
+        """``folder``: a short path, for there will be sockets in it (at most 107 characters with their names)."""
         self.temporary, self.leases, self.evaluators = (folder / name for name in ("tmp", "leases", "evaluators"))
         for place in (self.temporary, self.leases, self.evaluators):
-            place.mkdir(mode=0o700)
+            place.mkdir(mode=0o700, exist_ok=True)
         self.environment = {
             "TMPDIR": str(self.temporary),
             "KBV_LEASE_DIR": str(self.leases),
@@ -53,6 +54,7 @@ class Watch:
             time.sleep(0.05)
 
     def left(self, *, records: Path | None = None, evaluators: bool = True) -> list[str]:
+        self._reap_orphans()
         spared = self.evaluator_pids() if evaluators else []
         found = [f"process {pid}: {words}" for pid, words in self._running().items() if pid not in spared]
         found += [f"shared memory {name}" for name in sorted(_shared_memory() - self._shared_memory)]
@@ -74,34 +76,27 @@ class Watch:
         warm = self.evaluator_pids()
         return [pid for pid in self._running() if _parent(pid) in warm and _folder(pid) not in ("/", None)]
 
+    def pids(self) -> list[int]:
+        """Processes that have come since this watch began, with those that have ended and wait to be reaped."""
+        return [pid for pid, start in descendants(os.getpid()).items() if self._processes.get(pid) != start]
+
     def _running(self) -> dict[int, str]:
-        """Command lines of processes that have come since this watch began; what has ended is reaped on the way."""
-        found = {}
-        for pid, start in descendants(os.getpid()).items():
-            if self._processes.get(pid) == start:
-                continue
-            if _fields(pid)[:1] == ["Z"]:
-                if _parent(pid) == os.getpid() and _session(pid) != _session(os.getpid()):
-                    _reap(pid)
-                continue
-            words = _words(pid)
-            if words is not None:
-                found[pid] = words
-        return found
+        """Command lines of those that run."""
+        words = {pid: _words(pid) for pid in self.pids() if _fields(pid)[:1] not in (["Z"], [])}
+        return {pid: text for pid, text in words.items() if text is not None}
+
+    def _reap_orphans(self) -> None:
+        """Those that were adopted and have ended. What this process started itself is in its own session."""
+        for pid in self.pids():
+            if _fields(pid)[:1] == ["Z"] and _parent(pid) == os.getpid() and _session(pid) != _session(os.getpid()):
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
 
 
 def _adopt_orphans(do: bool) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(do), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
-
-
-def _reap(pid: int) -> None:
-    """An orphan that was adopted and has ended. Children that this process started itself are in its session."""
-    try:
-        os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:
-        pass
 
 
 def _shared_memory() -> set[str]:
