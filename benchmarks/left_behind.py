@@ -57,7 +57,8 @@ class Watch:
         self._reap_orphans()
         spared = self.evaluator_pids() if evaluators else []
         found = [f"process {pid}: {words}" for pid, words in self._running().items() if pid not in spared]
-        found += [f"shared memory {name}" for name in sorted(_shared_memory() - self._shared_memory)]
+        new = sorted(_shared_memory() - self._shared_memory)
+        found += [f"shared memory {name}" for name in new if not _in_use_by_others(name, self.pids())]
         found += [f"temporary file {path}" for path in sorted(self.temporary.rglob("*")) if not _is_torchs(path)]
         found += [f"held lock {path}" for path in sorted(self.leases.iterdir()) if _held(path)]
         if records is not None:
@@ -101,6 +102,20 @@ def _adopt_orphans(do: bool) -> None:
 
 def _shared_memory() -> set[str]:
     return set(os.listdir("/dev/shm"))
+
+
+def _in_use_by_others(name: str, ours: list[int]) -> bool:
+    """Whether a living process beside these has it: a browser or another test on this machine, whose matter it is."""
+    path = f"/dev/shm/{name}"
+    for process in Path("/proc").glob("[0-9]*"):
+        if int(process.name) in (*ours, os.getpid()):
+            continue
+        with contextlib.suppress(OSError):
+            if path in (process / "maps").read_text(errors="replace"):
+                return True
+            if any(os.readlink(link) == path for link in (process / "fd").iterdir()):
+                return True
+    return False
 
 
 def _is_torchs(path: Path) -> bool:

@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import shutil
 import sys
 import tempfile
@@ -118,7 +119,9 @@ def run(work: Path, cores: int, minutes: float | None) -> tuple[dict[str, Any], 
     # A timing claims every core for the sake of its times, and these are of nobody's interest.
     command = [sys.executable, "-m", "snakemake", "--cores", str(cores), "--set-threads", "time=1"]
     limit_s = minutes * 60 if minutes is not None else 7 * 24 * 3600.0
-    environment = {**os.environ, **watch.environment, "PYTHONPATH": str(root / "src"), "KBVERIFIED_SUMMARY": "off"}
+    more = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # a folder of wheels, say
+    path = os.pathsep.join([str(root / "src"), *(os.path.abspath(one) for one in more)])
+    environment = {**os.environ, **watch.environment, "PYTHONPATH": path, "KBVERIFIED_SUMMARY": "off"}
     before = _done(root)
     try:
         with open(work / "snakemake.log", "ab") as log:
@@ -134,9 +137,13 @@ def run(work: Path, cores: int, minutes: float | None) -> tuple[dict[str, Any], 
 
 
 def _segment(root: Path, ended: Ended, samples: list[dict[str, Any]], before: int, left: list[str]) -> dict[str, Any]:
+    used = resource.getrusage(
+        resource.RUSAGE_CHILDREN
+    )  # also of judges and workers: an evaluator is adopted and reaped
     return {
         "ended": ended.stopped or f"exit code {ended.returncode}",
         "duration_s": round(ended.duration_s, 1),
+        "cpu_s": round(used.ru_utime + used.ru_stime, 1),
         "candidates": _done(root) - before,
         "samples": samples,
         "left_behind": left,

@@ -32,6 +32,7 @@ def summarise(work: Path) -> dict[str, Any]:
     log = (work / "snakemake.log").read_text(errors="replace")
     through = not missing and (root / "results/leaderboard.json").exists()
     wall_s = sum(one["duration_s"] for one in segments)
+    cpu_s = sum(one["cpu_s"] for one in segments)
     done = sum(one["candidates"] for one in segments)
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
@@ -44,6 +45,7 @@ def summarise(work: Path) -> dict[str, Any]:
         "calls": [{k: one[k] for k in ("ended", "duration_s", "candidates", "cores")} for one in segments],
         "candidates_a_minute": round(60 * done / wall_s, 1) if wall_s else None,
         "seconds_a_candidate": round(wall_s / done, 2) if done else None,
+        "cpu_seconds_a_candidate": round(cpu_s / done, 2) if done else None,
         "failed_jobs": log.count("Error in rule "),
         "timings_without_a_time": no_time,
         "growth": [str(growth) for one in segments for growth in growths(one["samples"])],
@@ -134,7 +136,8 @@ def markdown(summary: Mapping[str, Any]) -> str:
         f"| through | {'all' if summary['through'] else 'not yet'}: {summary['done']:,} candidates, "
         f"{summary['records_missing']:,} records missing |",
         f"| calls | {calls} |",
-        f"| rate | {summary['candidates_a_minute']} candidates a minute |",
+        f"| rate | {summary['candidates_a_minute']} candidates a minute; {summary['cpu_seconds_a_candidate']} "
+        "CPU-seconds a candidate, compilers and Snakemake included |",
         f"| failed jobs | {summary['failed_jobs']} |",
         f"| timings without a time | {summary['timings_without_a_time']} |",
         f"| processes at once, at most | {summary['processes_at_most']} |",

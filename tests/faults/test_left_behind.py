@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.left_behind import Watch
+from kbverified.deadline import descendants
 
 # A grandchild in a session of its own whose parent has ended: nobody's child, in nobody's group.
 ORPHAN = "from subprocess import *; print(Popen(['sleep', '60'], stdout=DEVNULL, start_new_session=True).pid)"
@@ -53,3 +54,19 @@ def test_files_and_locks_are_seen(quiet: Watch, tmp_path: Path) -> None:
         (quiet.temporary / "left").unlink()
     half.unlink()
     assert quiet.left(records=tmp_path) == []
+
+
+def test_what_a_stranger_has_open_is_the_strangers(quiet: Watch) -> None:
+    """Another test's browser, say: a living process that this one did not start."""
+    shared = Path(f"/dev/shm/kbv-test-{os.getpid()}")
+    shared.touch()
+    with shared.open() as file:
+        holder = subprocess.Popen(["sleep", "60"], stdin=file)
+    try:
+        assert quiet.left()[-1:] == [f"shared memory {shared.name}"], "held by one of ours"
+        quiet._processes |= {holder.pid: descendants(os.getpid())[holder.pid]}  # as if it had been there before
+        assert quiet.left() == []
+    finally:
+        holder.kill()
+        holder.wait()
+        shared.unlink()

@@ -20,6 +20,7 @@ from benchmarks.left_behind import Watch
 
 GOOD = "good/tiny/level1_1/0"
 ALL_OF_GOOD = sorted(records_of(GOOD))
+TABLE = "results/kernels/bad.parquet"
 AFTER_COMPILE = records_of(GOOD, stages=STAGES[1:])
 
 
@@ -29,7 +30,7 @@ def calm(watch: Watch, tmp_path_factory: pytest.TempPathFactory) -> Tree:
     made = make_tree(tmp_path_factory.mktemp("calm") / "project")
     made.write("config/config.yaml", CONFIG + "evaluator: true\ntimeouts_s: {hidden-gate: 60}\n")
     made.write("generations/bad/tiny/level1_2/1.py", "answer = 43\n")
-    made.snakemake(*ALL_OF_GOOD, *sorted(records_of(*BAD, stages=STAGES[-1:])), **watch.environment)
+    made.snakemake(TABLE, *ALL_OF_GOOD, **watch.environment)
     return made
 
 
@@ -45,9 +46,13 @@ def tree(calm: Tree, watch: Watch, tmp_path: Path) -> Iterator[Tree]:
     assert watch.wait(records=copy.path / "results") == []
 
 
+def contents(tree: Tree) -> dict[str, object]:
+    return {path: comparable(tree.read(path)) for path in tree.written() if path.endswith(".json")}
+
+
 def lose_gate(tree: Tree) -> dict[str, object]:
     """Delete the gate's record of the good candidate: four stages are to be run. All records as they were."""
-    before = {path: comparable(tree.read(path)) for path in tree.written()}
+    before = contents(tree)
     (tree.path / f"results/hidden-gate/{GOOD}.json").unlink()
     return before
 
@@ -101,10 +106,8 @@ def test_a_killed_judge_fails_its_job_and_the_next_run_goes_on_there(tree: Tree,
 
 def test_a_corrupt_record_is_named_by_who_reads_it_and_made_again_once_it_is_deleted(tree: Tree, watch: Watch) -> None:
     """Half of one that the next stage reads, and one that only the table reads, with a verdict that there is not."""
-    tables = ("results/kernels/good.parquet", "results/kernels/bad.parquet")
-    targets = (*tables, *sorted(records_of(GOOD, *BAD)))
-    tree.snakemake(*targets, **watch.environment)
-    before = {path: comparable(tree.read(path)) for path in tree.written() if path.endswith(".json")}
+    targets = (TABLE, *sorted(records_of(GOOD, *BAD)))
+    before = contents(tree)
     written = tree.written()
     half, odd = f"results/compile/{GOOD}.json", f"results/memory/{BAD[1]}.json"
     whole = (tree.path / half).read_bytes()
@@ -118,9 +121,9 @@ def test_a_corrupt_record_is_named_by_who_reads_it_and_made_again_once_it_is_del
         assert told.strip() in done.stdout, "and whoever started the run sees it"
         (tree.path / path).unlink()
     tree.snakemake(*targets, **watch.environment)
-    assert {path: comparable(tree.read(path)) for path in before} == before
+    same(tree, before)
     redone = {path for path, at in tree.written().items() if written.get(path) != at}
-    assert redone == {half, odd, *tables} | AFTER_COMPILE
+    assert redone == {half, odd, TABLE} | AFTER_COMPILE
     assert tree.planned(*targets) == {}
 
 

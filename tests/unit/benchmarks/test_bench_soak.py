@@ -80,7 +80,7 @@ def work(tmp_path: Path) -> Path:
     (tmp_path / "project/results/leaderboard.json").write_text("{}")
     (tmp_path / "origins.json").write_text(json.dumps(dict.fromkeys(tails, "bundled-honest/bundled/level1_1/1.py")))
     (tmp_path / "snakemake.log").write_text("")
-    segment = {"ended": "exit code 0", "duration_s": 60.0, "candidates": 2, "cores": 2, "left_behind": []}
+    segment = {"ended": "exit code 0", "duration_s": 60.0, "cpu_s": 3.0, "candidates": 2, "cores": 2, "left_behind": []}
     (tmp_path / "segments.jsonl").write_text(json.dumps({**segment, "samples": samples([1.0] * 30)}) + "\n")
     return tmp_path
 
@@ -93,7 +93,7 @@ def rewrite(work: Path, stage: str, **fields: object) -> None:
 def test_a_quiet_run_finds_nothing(work: Path) -> None:
     summary = soak_report.summarise(work)
     assert summary["through"] and summary["found"] == [] and summary["records_missing"] == 0
-    assert summary["candidates_a_minute"] == 2.0
+    assert (summary["candidates_a_minute"], summary["cpu_seconds_a_candidate"]) == (2.0, 1.5)
     assert "Found: nothing." in soak_report.markdown(summary)
 
 
