@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from kbverified.deadline import descendants
@@ -22,8 +23,11 @@ IDLE_S = 3.0
 class Watch:
     """Look after all that is started below this process with ``environment``, from now until ``close``."""
 
-    def __init__(self, folder: Path):
-        """``folder``: a short path, for there will be sockets in it (at most 107 characters with their names)."""
+    def __init__(self, folder: Path, idle_s: float = IDLE_S):
+        """``folder``: a short path, for there will be sockets in it (at most 107 characters with their names).
+
+        ``idle_s``: how long an evaluator waits for its next client.
+        """
         self.temporary, self.leases, self.evaluators = (folder / name for name in ("tmp", "leases", "evaluators"))
         for place in (self.temporary, self.leases, self.evaluators):
             place.mkdir(mode=0o700, exist_ok=True)
@@ -31,7 +35,7 @@ class Watch:
             "TMPDIR": str(self.temporary),
             "KBV_LEASE_DIR": str(self.leases),
             "KBV_EVALUATOR_DIR": str(self.evaluators),
-            "KBV_EVALUATOR_IDLE_S": str(IDLE_S),
+            "KBV_EVALUATOR_IDLE_S": str(idle_s),
         }
         self._shared_memory = _shared_memory()
         self._processes = descendants(os.getpid())
@@ -54,7 +58,7 @@ class Watch:
             time.sleep(0.05)
 
     def left(self, *, records: Path | None = None, evaluators: bool = True) -> list[str]:
-        self._reap_orphans()
+        self.reap_orphans()
         spared = self.evaluator_pids() if evaluators else []
         found = [f"process {pid}: {words}" for pid, words in self._running().items() if pid not in spared]
         new = sorted(_shared_memory() - self._shared_memory)
@@ -86,10 +90,16 @@ class Watch:
         words = {pid: _words(pid) for pid in self.pids() if _fields(pid)[:1] not in (["Z"], [])}
         return {pid: text for pid, text in words.items() if text is not None}
 
-    def _reap_orphans(self) -> None:
-        """Those that were adopted and have ended. What this process started itself is in its own session."""
+    def reap_orphans(self, own: Collection[int] = ()) -> None:
+        """Collect those that were adopted and have ended, but for children that this process started itself: those of
+        its own session, and ``own``."""
         for pid in self.pids():
-            if _fields(pid)[:1] == ["Z"] and _parent(pid) == os.getpid() and _session(pid) != _session(os.getpid()):
+            if (
+                pid not in own
+                and _fields(pid)[:1] == ["Z"]
+                and _parent(pid) == os.getpid()
+                and _session(pid) != _session(os.getpid())
+            ):
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import soak_report
-from benchmarks.left_behind import IDLE_S, Watch
+from benchmarks.left_behind import Watch
 from benchmarks.soak_samples import sample
 from kbverified.deadline import Ended, run_until
 
@@ -31,6 +31,8 @@ PROJECT = Path(__file__).resolve().parents[1]
 OUT = PROJECT / "benchmarks/out/soak"
 GENERATORS = 4
 SAMPLE_EVERY_S = 2.0
+EVALUATOR_IDLE_S = 20.0
+"""Longer than any moment in which no job asks for one: one evaluator is to serve them all."""
 DEAR = ("timeout",)
 """Expected verdicts whose candidates take a whole time limit: these come once in so many rounds."""
 DEAR_EVERY = 10
@@ -107,7 +109,7 @@ def run(work: Path, cores: int, minutes: float | None) -> tuple[dict[str, Any], 
     """Run Snakemake until it ends, or its time does; (what happened, what was left behind)."""
     root = work / "project"
     folder = Path(tempfile.mkdtemp(prefix="kbv-soak-"))
-    watch = Watch(folder)
+    watch = Watch(folder, EVALUATOR_IDLE_S)
     samples: list[dict[str, Any]] = []
     begin = time.monotonic()
 
@@ -126,10 +128,10 @@ def run(work: Path, cores: int, minutes: float | None) -> tuple[dict[str, Any], 
     try:
         with open(work / "snakemake.log", "ab") as log:
             ended = run_until(
-                command, stop_at_s=begin + max(limit_s - 75.0, limit_s * 0.7), kill_at_s=begin + limit_s - 30.0,
+                command, stop_at_s=begin + max(limit_s - 95.0, limit_s * 0.7), kill_at_s=begin + max(limit_s - 50.0, limit_s * 0.85),
                 log=log, cwd=root, environment=environment, tick=tick,
             )  # fmt: skip
-        left = watch.wait(IDLE_S + 25.0, records=root / "results", evaluators=False)
+        left = watch.wait(EVALUATOR_IDLE_S + 20.0, records=root / "results", evaluators=False)
     finally:
         watch.close()
         shutil.rmtree(folder, ignore_errors=True)

@@ -12,16 +12,25 @@ from typing import Any
 
 from benchmarks.left_behind import Watch
 
-LIMITS_KIB = {"snakemake": 65536, "evaluator": 4096, "judge": 16384}
+LIMITS_KIB = {"snakemake": 65536, "evaluator": 4096, "judge": 4096}
 """Growth of the resident set between the second fifth of a run and its last that is no leak, in KiB. Snakemake keeps a
-little about every job that it has done; a judge is of one candidate, and as large as its problem."""
+little about every job that it has done."""
+JUDGES_QUANTILE = 10
+"""A judge is as large as its problem, and the order of problems is Snakemake's: what tells is the smallest tenth, which
+is what a judge has from its evaluator before it does anything."""
 LIMIT_DESCRIPTORS = 4
 FIFTHS = 5
+
+
+_own: set[int] = set()
+"""Processes whose exit code their starter waits for."""
 
 
 def sample(watch: Watch, results: Path) -> dict[str, Any]:
     """One look at everything. Sizes in KiB as in /proc/PID/status (proc(5)); ``done``: records of the last stage."""
     pids = watch.pids()
+    _own.update(pid for pid in pids if _is_snakemake(pid))
+    watch.reap_orphans(_own)  # as init would: an evaluator that has ended
     warm = watch.evaluator_pids()
     judges = [held for held in map(_held, watch.judge_pids()) if held is not None]
     zombies = sum(held is None for held in map(_held, pids))
@@ -81,7 +90,7 @@ class Growth:
 
 
 def growths(samples: Sequence[dict[str, Any]]) -> list[Growth]:
-    """Of every process that lived for most of a run; of judges, which live for a second, their medians."""
+    """Of every process that lived for most of a run, and of judges, which live for a second."""
     found = []
     for kind in ("snakemake", "evaluator"):
         for pid in sorted({pid for one in samples for pid in one[kind]}):
@@ -95,7 +104,7 @@ def growths(samples: Sequence[dict[str, Any]]) -> list[Growth]:
             found.append(_growth(f"{kind}, descriptors", "", open_, LIMIT_DESCRIPTORS, min))
     judges = [(one["done"], rss) for one in samples for rss in one["judges"]]
     if len(judges) >= 2 * FIFTHS:
-        found.append(_growth("judges, resident", "KiB", judges, LIMITS_KIB["judge"], statistics.median))
+        found.append(_growth("smallest tenth of judges, resident", "KiB", judges, LIMITS_KIB["judge"], _tenth))
     zombies = [(one["done"], one["zombies"]) for one in samples]
     if len(zombies) >= 2 * FIFTHS:
         found.append(_growth("processes that have ended and nobody reaped", "", zombies, 1, min))
@@ -106,6 +115,10 @@ def _growth(what: str, unit: str, values: Sequence[tuple[int, float]], limit: fl
     size = len(values) // FIFTHS
     second, last = values[size : 2 * size], values[-size:]
     return Growth(what, unit, last[-1][0] - second[0][0], _of(of, second), _of(of, last), limit)
+
+
+def _tenth(values: Sequence[float]) -> float:
+    return statistics.quantiles(values, n=JUDGES_QUANTILE)[0] if len(values) > 1 else values[0]
 
 
 def _of(of: Any, values: Iterable[tuple[int, float]]) -> float:
