@@ -124,12 +124,13 @@ def run(work: Path, cores: int, minutes: float | None) -> tuple[dict[str, Any], 
     more = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]  # a folder of wheels, say
     path = os.pathsep.join([str(root / "src"), *(os.path.abspath(one) for one in more)])
     environment = {**os.environ, **watch.environment, "PYTHONPATH": path, "KBVERIFIED_SUMMARY": "off"}
+    stop_s, kill_s = max(limit_s - 95.0, limit_s * 0.7), max(limit_s - 50.0, limit_s * 0.85)
     before = _done(root)
     try:
         with open(work / "snakemake.log", "ab") as log:
             ended = run_until(
-                command, stop_at_s=begin + max(limit_s - 95.0, limit_s * 0.7), kill_at_s=begin + max(limit_s - 50.0, limit_s * 0.85),
-                log=log, cwd=root, environment=environment, tick=tick,
+                command, stop_at_s=begin + stop_s, kill_at_s=begin + kill_s, log=log, cwd=root,
+                environment=environment, tick=tick,
             )  # fmt: skip
         left = watch.wait(EVALUATOR_IDLE_S + 20.0, records=root / "results", evaluators=False)
     finally:
@@ -139,9 +140,8 @@ def run(work: Path, cores: int, minutes: float | None) -> tuple[dict[str, Any], 
 
 
 def _segment(root: Path, ended: Ended, samples: list[dict[str, Any]], before: int, left: list[str]) -> dict[str, Any]:
-    used = resource.getrusage(
-        resource.RUSAGE_CHILDREN
-    )  # also of judges and workers: an evaluator is adopted and reaped
+    # Judges and workers are in it, for their evaluator is adopted and reaped.
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "ended": ended.stopped or f"exit code {ended.returncode}",
         "duration_s": round(ended.duration_s, 1),

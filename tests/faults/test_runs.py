@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,8 @@ from benchmarks.left_behind import Watch
 
 GOOD = "good/tiny/level1_1/0"
 ALL_OF_GOOD = sorted(records_of(GOOD))
+LIMIT_S = 240.0
+"""For what takes seconds on an idle machine."""
 TABLE = "results/kernels/bad.parquet"
 AFTER_COMPILE = records_of(GOOD, stages=STAGES[1:])
 
@@ -43,6 +44,11 @@ def tree(calm: Tree, watch: Watch, tmp_path: Path) -> Iterator[Tree]:
     copy = Tree(tmp_path / "project")
     shutil.copytree(calm.path, copy.path, symlinks=True)
     yield copy
+    while started:  # of a test that failed
+        run = started.pop()
+        if run.poll() is None:
+            run.terminate()
+            run.communicate()
     assert watch.wait(records=copy.path / "results") == []
 
 
@@ -62,10 +68,15 @@ def same(tree: Tree, before: dict[str, object]) -> None:
 
 
 def start(tree: Tree, watch: Watch, *words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    run = subprocess.Popen(
         tree.command(*words), cwd=tree.path, env=tree.environment(**watch.environment), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
+    started.append(run)
+    return run
+
+
+started: list[subprocess.Popen[str]] = []
 
 
 # --- processes that die -----------------------------------------------------------------------------------------------
@@ -74,13 +85,13 @@ def start(tree: Tree, watch: Watch, *words: str) -> subprocess.Popen[str]:
 def test_a_killed_evaluator_costs_the_jobs_that_ran_and_the_run_tries_them_again(tree: Tree, watch: Watch) -> None:
     before, written = lose_gate(tree), tree.written()
     run = start(tree, watch, *ALL_OF_GOOD)
-    assert within(60, lambda: bool(watch.judge_pids()))
+    assert within(LIMIT_S, lambda: bool(watch.judge_pids()))
     (warm,) = watch.evaluator_pids()
     os.kill(warm, signal.SIGKILL)
-    told, _ = run.communicate(timeout=120)
+    told, _ = run.communicate(timeout=LIMIT_S)
     assert run.returncode == 0, told
     assert "infrastructure fault, nothing was recorded: the judge" in told, "the log of the failed try is shown"
-    assert warm not in watch.evaluator_pids()
+    assert warm not in watch.evaluator_pids(), "the socket that it left was replaced"
     same(tree, before)
     assert {path for path, at in tree.written().items() if written.get(path) != at} == AFTER_COMPILE
     assert tree.planned(*ALL_OF_GOOD) == {}
@@ -89,9 +100,9 @@ def test_a_killed_evaluator_costs_the_jobs_that_ran_and_the_run_tries_them_again
 def test_a_killed_judge_fails_its_job_and_the_next_run_goes_on_there(tree: Tree, watch: Watch) -> None:
     before, written = lose_gate(tree), tree.written()
     run = start(tree, watch, *ALL_OF_GOOD, "--retries", "0")
-    assert within(60, lambda: bool(watch.judge_pids()))
+    assert within(LIMIT_S, lambda: bool(watch.judge_pids()))
     os.kill(watch.judge_pids()[0], signal.SIGKILL)
-    told, _ = run.communicate(timeout=120)
+    told, _ = run.communicate(timeout=LIMIT_S)
     assert run.returncode != 0 and "has ended without an answer" in told
     assert not (tree.path / f"results/hidden-gate/{GOOD}.json").exists()
     kept = {path: at for path, at in tree.written().items() if path not in AFTER_COMPILE}
@@ -131,7 +142,7 @@ def test_a_corrupt_record_is_named_by_who_reads_it_and_made_again_once_it_is_del
 
 
 def test_locks_of_the_dead_hold_nobody_up(tree: Tree, watch: Watch) -> None:
-    """Of Snakemake, of a device and its queue, of a build, and of an evaluator with its socket: plain files, all."""
+    """Snakemake's own are plain files, which kill -9 leaves. All of ours are flock, which dies with its process."""
     lost = f"results/memory/{BAD[0]}.json"
     (tree.path / lost).unlink()
     locks = tree.path / ".snakemake/locks"
@@ -144,30 +155,13 @@ def test_locks_of_the_dead_hold_nobody_up(tree: Tree, watch: Watch) -> None:
     assert not list(locks.glob("*"))
 
 
-def test_a_dead_evaluators_socket_is_replaced(tree: Tree, watch: Watch) -> None:
-    """Its lock file and the socket that nobody listens on any more lie where the next one's will."""
-    before = lose_gate(tree)
-    sockets = [path for path in watch.evaluators.iterdir() if path.suffix == ".sock"]
-    for warm in watch.evaluator_pids():
-        os.kill(warm, signal.SIGKILL)
-    assert watch.wait(10, evaluators=True) == []
-    for path in sockets:
-        assert path.is_socket(), "kill -9 leaves it"
-        with socket.socket(socket.AF_UNIX) as client, pytest.raises(ConnectionRefusedError):
-            client.connect(str(path))
-    for name in (f"cpu-{os.getuid()}.lock", "queue-0123456789abcdef.lock"):
-        (watch.leases / name).touch()
-    tree.snakemake(f"results/hidden-gate/{GOOD}.json", **watch.environment)
-    assert comparable(tree.read(f"results/hidden-gate/{GOOD}.json")) == before[f"results/hidden-gate/{GOOD}.json"]
-
-
 def test_a_second_run_of_the_same_is_refused_and_disturbs_nothing(tree: Tree, watch: Watch) -> None:
     before = lose_gate(tree)
     first = start(tree, watch, *ALL_OF_GOOD)
-    assert within(60, lambda: bool(watch.judge_pids()))
+    assert within(LIMIT_S, lambda: bool(watch.judge_pids()))
     second = tree.snakemake(*ALL_OF_GOOD, check=False, **watch.environment)
     assert second.returncode != 0 and "cannot be locked" in second.stdout, second.stdout
-    told, _ = first.communicate(timeout=120)
+    told, _ = first.communicate(timeout=LIMIT_S)
     assert first.returncode == 0, told
     same(tree, before)
     assert tree.planned(*ALL_OF_GOOD) == {}
@@ -179,7 +173,7 @@ def test_two_runs_of_different_generators_go_side_by_side(tree: Tree, watch: Wat
     others = sorted(records_of(BAD[2]))
     runs = [start(tree, watch, *targets) for targets in (ALL_OF_GOOD, others)]
     for run in runs:
-        told, _ = run.communicate(timeout=120)
+        told, _ = run.communicate(timeout=LIMIT_S)
         assert run.returncode == 0, told
     same(tree, before)
     changed = {path for path, at in tree.written().items() if written.get(path) != at}
