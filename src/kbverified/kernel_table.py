@@ -163,6 +163,8 @@ GROUPS: dict[str, Columns] = {
 
 REMARKS: Columns = {
     "expected_verdict": TEXT,
+    "prompt_variant": TEXT,
+    "prompt_targets": TEXT,
     "verdict_detail": TEXT,
     "failed_standard": TEXT,
     "failed_hidden": TEXT,

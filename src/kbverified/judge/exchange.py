@@ -176,11 +176,13 @@ def input_plan(inputs: Inputs, guard: layout.Guard | None = None) -> tuple[list[
     return layout.plan(specs, [layout.dense_stride(t) for t in inputs.tensors], guard)
 
 
-def _same_bits(a: torch.Tensor, b: torch.Tensor, chunk: int = 1 << 27) -> bool:
+def _same_bits(a: torch.Tensor, b: torch.Tensor, chunk: int = 1 << 25) -> bool:
+    """``chunk``: of words, or of bytes where a tensor does not consist of whole words."""
     if a.stride() != b.stride():
         b = b.contiguous()
-    flat_a = a.as_strided((a.numel(),), (1,)).view(torch.uint8)
-    flat_b = b.as_strided((b.numel(),), (1,)).view(torch.uint8)
+    flat_a, flat_b = (t.as_strided((t.numel(),), (1,)).view(torch.uint8) for t in (a, b))
+    if flat_a.numel() % 8 == 0 and all(t.storage_offset() % 8 == 0 for t in (flat_a, flat_b)):
+        flat_a, flat_b = flat_a.view(torch.int64), flat_b.view(torch.int64)
     return all(
         torch.equal(flat_a[start : start + chunk], flat_b[start : start + chunk])
         for start in range(0, flat_a.numel(), chunk)

@@ -10,7 +10,6 @@ import mmap
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 from kbverified import layout
 from kbverified.distributions import Inputs
@@ -96,13 +95,12 @@ def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial
     match = None
     for perturb in (True, False):
         try:
-            party, claimed = _constructed_again(job, party, seed, perturb, guard)
+            party, match = _constructed_again(job, party, errors.reference, seed, perturb, guard)
         except CandidateFailure as failure:
             if perturb:  # it may be more than a constructor takes
                 continue
             blamed = job.blame(failure)
             return HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
-        match = layout.weights_match(claimed, errors.reference.rebuild(seed, perturb))
         if match:
             break
     draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
@@ -111,17 +109,23 @@ def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial
 
 
 def _constructed_again(
-    job: Job, party: Party, seed: int, perturb: bool, guard: layout.Guard
-) -> tuple[Party, list[Any]]:
-    """The candidate's model from another seed, and what is claimed of its weights: in the same worker or, since to be
-    constructed once in a process is no fault of a kernel, in one of its own. Raises CandidateFailure."""
+    job: Job, party: Party, reference: Reference, seed: int, perturb: bool, guard: layout.Guard
+) -> tuple[Party, bool | None]:
+    """The candidate's model from another seed, in the same worker or, since to be constructed once in a process is no
+    fault of a kernel, in one of its own; and whether its weights are those of the reference, which is constructed
+    meanwhile. Raises CandidateFailure."""
     how = {"perturb": perturb, "guard": asdict(guard)}
+    expected = None
     if party.worker.poll() is None:
         try:
-            return party, party.ask({"do": "rebuild", "weight_seed": seed, **how}).get("weights", [])
+            party.post({"do": "rebuild", "weight_seed": seed, **how})
+            expected = reference.rebuild(seed, perturb)
+            return party, layout.weights_match(party.reply().get("weights", []), expected)
         except CandidateFailure:
             party.close()  # its memory is the next one's
     another = job.start(job.candidate, "ModelNew", "candidate again")
     another.deadline = party.deadline
     job.post_model(another, seed, digests=True, more=how)
-    return another, job.await_model(another).get("weights", [])
+    if expected is None:
+        expected = reference.rebuild(seed, perturb)
+    return another, layout.weights_match(job.await_model(another).get("weights", []), expected)

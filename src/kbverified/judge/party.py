@@ -145,6 +145,10 @@ class Party:
             raise CandidateFailure(_known_verdict(reply["failure"]), str(reply.get("detail", ""))[-4000:])
         return reply
 
+    def has_answered(self) -> bool:
+        """Whether ``reply`` would find something at once, be it that the worker has died."""
+        return self.worker.channel.has_something()
+
     def ask(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout_s: float | None = None) -> dict[str, Any]:
         """Post one message and wait for its reply. Raises CandidateFailure."""
         self.post(message, fds)
