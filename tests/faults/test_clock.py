@@ -30,6 +30,12 @@ ASKS = {
     ("run_report.py", "now"): "ended_at of a report",
     ("run_state.py", "time"): "mtime of restored records: never older than their sources, whatever the clock says",
     ("run_state.py", "st_mtime"): "the same",
+    ("spending.py", "now"): "when a line was written, provenance",
+    ("endpoint_http.py", "time"): "seconds to a date that an endpoint named: off by the jump",
+    ("request_limits.py", "time"): "requests of the last minute, for several machines: those more than a minute in the "
+    "future are forgotten; a pause an endpoint asked for lasts as much longer as the clock was put back, up to a day, "
+    "and requests meanwhile are faults that are tried again",
+    ("llm_judges/plan.py", "st_mtime_ns"): "whether a file is another than before, never compared with the clock",
     ("evaluator/key.py", "st_mtime_ns"): "identity of an installed torch, never compared with the clock",
     ("compilation/slim_tree.py", "st_mtime_ns"): "the same",
     ("compilation/slim_tree.py", "time"): "whether a failure was within the hour; one from the future was not",
