@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from kbverified.devices.lost import says_lost
 from kbverified.records import DeviceInfo, DeviceReading
 
 
@@ -159,3 +160,11 @@ class Device(ABC):
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         return isinstance(error, MemoryError | torch.OutOfMemoryError)
+
+    def is_machines(self, error: BaseException) -> bool:
+        """Whether an error of this process says nothing about the code that ran: no memory, or the device is lost."""
+        return self.is_out_of_memory(error) or self.is_lost(error)
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether an error of this process is one of a device that is gone. Whatever is known after it is no result."""
+        return isinstance(error, RuntimeError) and says_lost(str(error))

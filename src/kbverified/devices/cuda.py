@@ -75,7 +75,7 @@ class CudaDevice(Device):
         if error == self._cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             raise MemoryError(f"{function}: the device is out of memory")
         if error != self._cu.CUresult.CUDA_SUCCESS:
-            raise RuntimeError(f"{function} failed: {error}")
+            raise RuntimeError(f"{function} failed: {getattr(error, 'name', error)}")
         return results[0] if results else None
 
     def _properties(self) -> Any:
