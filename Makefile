@@ -17,7 +17,7 @@ GPU := $(if $(wildcard /dev/nvidia0),-r envs/gpu.txt)
 STAMP := $(VENV)/.installed
 CODE := src tests workflow benchmarks .ci
 
-.PHONY: help setup demo test paper test-gpu test-slurm lint bench bench-compile bench-gpu mutants device-run forget tools clean
+.PHONY: help setup demo test paper test-gpu test-slurm lint bench bench-compile bench-gpu mutants soak device-run forget tools clean
 
 help:
 	@echo 'make setup       set up $(VENV) and no more: kbverified check and kbverified doctor run in it'
@@ -31,6 +31,7 @@ help:
 	@echo 'make bench-compile  [FROM=folders]  CPU seconds of compiling, beside torch: bundled C++, or 48 real CUDA candidates'
 	@echo 'make bench-gpu   KERNELBENCH=folder FROM=folders OUT=folder [MINUTES=9]  all that is measured on a GPU machine'
 	@echo 'make mutants     [PER_PARENT=2]  faulty kernels from honest C++ ones through the gate: how many it catches'
+	@echo 'make soak        [CANDIDATES=2000] [MINUTES=9]  bundled candidates under many names through all stages: leaks, leftovers, verdicts that differ'
 	@echo 'make device-run  LIST=file OUT=folder [SHARD=1/4]  a list of candidates on a GPU machine, resumable'
 	@echo 'make forget      VERDICT=timeout [STAGE=hidden-gate]  delete the records with a verdict, to run them again'
 
@@ -100,6 +101,10 @@ bench-gpu: $(STAMP)
 # On a GPU, and with public kernels as parents: python -m benchmarks.mutation --help
 mutants: $(STAMP)
 	$(BIN)/python -m benchmarks.mutation all --work benchmarks/out/mutation --per-parent $(or $(PER_PARENT),2) --jobs $(CORES)
+
+# Ends within MINUTES, and goes on when it is called again.
+soak: $(STAMP)
+	$(BIN)/python -m benchmarks.soak --candidates $(or $(CANDIDATES),2000) --cores $(CORES) $(if $(MINUTES),--minutes $(MINUTES))
 
 device-run: $(STAMP)
 	@test -n '$(LIST)' -a -n '$(OUT)' || { echo 'say what and where: make device-run LIST=file OUT=folder [SHARD=1/4] [RESUME=archives] [CONFIG=file] [MINUTES=9]'; exit 2; }

@@ -8,6 +8,7 @@ One file target per candidate and stage, in the order of the includes below:
     snakemake --cores all                                    what config/config.yaml selects
     snakemake --cores all --configfile config/kernelbench.yaml
     snakemake --cores all results/kernels/GENERATOR.parquet  one generator
+    snakemake --cores all llm_judges                         what LLM judges say of the fastest verified candidates
     snakemake --cores all paper                              tables, figures and findings, in results/paper/
     snakemake -n                                             what would run, and why
     snakemake --report report.html                           tables, run times and the graph of rules as one HTML file
@@ -50,6 +51,7 @@ include: "workflow/rules/time.smk"
 include: "workflow/rules/ceilings.smk"
 include: "workflow/rules/memory.smk"
 include: "workflow/rules/aggregate.smk"
+include: "workflow/rules/llm_judges.smk"
 include: "workflow/rules/page.smk"
 include: "workflow/rules/paper.smk"
 
@@ -58,6 +60,10 @@ localrules:
     all,
     aggregate,
     leaderboard,
+    llm_judges,
+    llm_judges_chosen,
+    llm_judges_labels,
+    llm_judges_substitutes,
     page,
     paper,
 
@@ -72,6 +78,12 @@ rule all:
         problems=lambda wildcards: audits(),
         ceilings=CEILINGS,
         records=lambda wildcards: [record for generator in selected().candidates for record in records(generator)],
+
+
+rule llm_judges:
+    input:
+        labels="results/llm-judges/labels.json",
+        queue="results/llm-judges/queue.csv",
 
 
 rule paper:

@@ -25,7 +25,8 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 PROBLEMS = 250
 # Candidates to generators and samples; 8,750 is the published run.
-SHAPES = {250: (1, 1), 1750: (7, 1), 8750: (7, 5)}
+SHAPES = {250: (1, 1), 1750: (7, 1), 8750: (7, 5), 17500: (7, 10)}
+USUAL = (250, 1750, 8750)
 GENERATOR = "results/kernels/g0.parquet"
 CANDIDATE = "results/memory/g0/s/level1_1/0.json"
 STAGES = ("compile", "hidden-gate", "time-fp32", "time-tf32", "memory")
@@ -91,7 +92,7 @@ def make(root: Path, candidates: int) -> None:
         shutil.copytree(PROJECT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     shutil.copy(PROJECT / "Snakefile", root)
     write(root / "src/kbverified/__main__.py", STAND_IN)
-    for script in ("aggregate", "leaderboard"):
+    for script in ("aggregate", "leaderboard", "page"):
         write(root / f"workflow/scripts/{script}.py", SCRIPT)
     generators, samples = SHAPES[candidates]
     names = [f"g{i}" for i in range(generators)]
@@ -114,7 +115,7 @@ def make_results(root: Path) -> None:
         write(root / f"results/problems/s/{source.stem}.json", "{}")
     write(root / "results/ceilings/cpu.json", "{}")
     tables = [f"kernels/{folder.name}.parquet" for folder in (root / "generations").iterdir()]
-    for path in (*tables, "leaderboard.json", "leaderboard.csv", "leaderboard.md"):
+    for path in (*tables, "leaderboard.json", "leaderboard.csv", "leaderboard.md", "leaderboard.html"):
         write(root / "results" / path, "")
     subprocess.run([sys.executable, "-c", ALL_MADE], cwd=root, env=environment(), check=True, capture_output=True)
 
@@ -216,7 +217,9 @@ def row(candidates: int, what: str, figure: Cost | Rate) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("candidates", nargs="*", type=int, help="some of 250, 1750, 8750; all")
+    parser.add_argument(
+        "candidates", nargs="*", type=int, help=f"some of {', '.join(map(str, SHAPES))} (default: all but the last)"
+    )
     parser.add_argument("--json", type=Path, default=PROJECT / "benchmarks/out/plan.json", help="file for all figures")
     parser.add_argument("--rate-s", type=float, default=60, help="seconds to watch running jobs; 0: leave that out")
     arguments = parser.parse_args()
@@ -224,7 +227,7 @@ def main() -> None:
         parser.error(f"candidates {unknown}: choose from {', '.join(map(str, SHAPES))}")
     measured: dict[int, dict[str, object]] = {}
     print("| candidates | what | wall | CPU (a job: Snakemake + its processes) | peak memory |\n|---|---|---|---|---|")
-    for candidates in arguments.candidates or SHAPES:
+    for candidates in arguments.candidates or USUAL:
         measured[candidates] = {}
         with tempfile.TemporaryDirectory() as folder:
             for what, figure in measure(candidates, arguments.rate_s, Path(folder) / "project"):

@@ -6,9 +6,13 @@
     python -m benchmarks.mutation gate   --work benchmarks/out/mutation            # each through the hidden-gate stage
     python -m benchmarks.mutation report --work benchmarks/out/mutation
     python -m benchmarks.mutation all    --work benchmarks/out/mutation --per-parent 4
+    python -m benchmarks.mutation waves  --work benchmarks/out/mutation --minutes 9 --out out
 
 On a GPU: ``--device cuda [--candidates FOLDER --problems FOLDER] --jobs 16``. Each step goes on where an earlier call
-stopped. ``gate`` refuses to run before ``screened.jsonl`` is complete: what counts as equivalent is fixed before
+stopped. ``waves`` is for a machine that is there for minutes: ``all`` for the first WAVES mutants, then for twice as
+many, and so on, each with a report of its own in --out. Parents take turns in it, and a parent's operators, in an order
+drawn beforehand, so that every wave is as good a sample as any. What a wave had no time for is said, and is in no
+share. ``gate`` refuses to run before ``screened.jsonl`` is complete: what counts as equivalent is fixed before
 anybody knows what the gate says.
 """
 
@@ -16,21 +20,24 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
 
 from benchmarks.mutation import mutants, parents, running
-from benchmarks.mutation.running import Kernel, Stages, Work
+from benchmarks.mutation.running import Kernel, Stages, Work, compiled
 
 STEPS = ("list", "build", "screen", "gate", "report")
+WAVES = 64
+"""Mutants of the first wave: two or three of each parent."""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="benchmarks.mutation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("step", choices=(*STEPS, "all"))
+    parser.add_argument("step", choices=(*STEPS, "all", "waves"))
     parser.add_argument("--work", type=Path, required=True, help="the folder of this run")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--arch", default="9.0", help="GPU architectures, as in TORCH_CUDA_ARCH_LIST (default: 9.0)")
@@ -44,6 +51,8 @@ def _parser() -> argparse.ArgumentParser:
         "--problems", type=Path, default=parents.PROJECT / "problems/kernelbench", help="their problems"
     )
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="processes (default: cores)")
+    parser.add_argument("--first", type=int, help="only so many mutants in all, parents taking turns")
+    parser.add_argument("--out", type=Path, help="of waves: the folder of its reports")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after this")
     return parser
 
@@ -63,13 +72,20 @@ def _parents(arguments: argparse.Namespace) -> list[parents.Parent]:
     return found
 
 
-def make_list(work: Work, chosen_parents: list[parents.Parent], per_parent: int, seed: int) -> list[Kernel]:
+def make_list(
+    work: Work, chosen_parents: list[parents.Parent], per_parent: int, seed: int, first: int | None = None
+) -> list[Kernel]:
     """Choose the mutants, write ``mutants.jsonl`` and their sources. Raises ValueError, OSError."""
-    chosen = {}
+    orders = []
     for parent in chosen_parents:
         text = parent.path.read_text(encoding="utf-8")
         every = mutants.of_parent(parent.name, parent.problem.stem, parent.device, text)
-        chosen[parent.name] = mutants.choose(every, per_parent, seed)
+        orders.append(mutants.drawn(every, seed)[:per_parent])
+    if first is not None:
+        orders = mutants.in_turns(orders, first)
+    chosen = {
+        parent.name: sorted(order, key=mutants.place) for parent, order in zip(chosen_parents, orders, strict=True)
+    }
     work.root.mkdir(parents=True, exist_ok=True)
     mutants.write(work.root / "mutants.jsonl", [m for ms in chosen.values() for m in ms])
     return running.kernels(work, chosen_parents, chosen)
@@ -82,8 +98,10 @@ def main(argv: list[str] | None = None) -> int:
     work = Work(arguments.work.absolute())
     begin_s = time.monotonic()
     try:
-        kernels = make_list(work, _parents(arguments), arguments.per_parent, arguments.seed)
         stages = Stages(work, arguments.device, arguments.arch, arguments.jobs, begin_s + 60 * arguments.minutes)
+        if arguments.step == "waves":
+            return _waves(work, stages, arguments)
+        kernels = make_list(work, _parents(arguments), arguments.per_parent, arguments.seed, arguments.first)
         for step in STEPS if arguments.step == "all" else (arguments.step,):
             code = _step(step, work, stages, kernels, arguments)
             if code:
@@ -96,18 +114,48 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if stages.faults else 0
 
 
+def _waves(work: Work, stages: Stages, arguments: argparse.Namespace) -> int:
+    """Twice as many mutants each time, until all are judged or the time is over. Exit code as of ``main``."""
+    code, first, every = 1, WAVES, _parents(arguments)
+    total = len([k for k in make_list(work, every, arguments.per_parent, arguments.seed) if k.mutant is not None])
+    while True:
+        kernels = make_list(work, every, arguments.per_parent, arguments.seed, min(first, total))
+        stages.compile(kernels)
+        built = {k.name for k in kernels if compiled(work, k) is not None}
+        honest = {k.parent.name for k in kernels if k.mutant is None and k.name in built}
+        there = [k for k in kernels if k.name in built and k.parent.name in honest]
+        if len(there) < len(kernels):
+            print(f"waves: {len(kernels) - len(there)} of the first {first} are not built", flush=True)
+            if time.monotonic() > stages.until_s:
+                break
+        # Who has no compile record by a fault of the machine is out of this wave: it is told among the faults.
+        if _step("screen", work, stages, there, arguments):
+            break
+        _step("gate", work, stages, there, arguments)
+        code = _step("report", work, stages, there, arguments)
+        if arguments.out:
+            arguments.out.mkdir(parents=True, exist_ok=True)
+            for name in ("report.md", "lines.jsonl.gz", "screened.jsonl"):
+                shutil.copy(work.root / name, arguments.out / f"first-{min(first, total)}-{name}")
+        if first >= total or time.monotonic() > stages.until_s:
+            break
+        first *= 2
+    for fault in stages.faults:
+        print(f"mutation: {fault}", file=sys.stderr)
+    return 1 if stages.faults else code
+
+
 def _step(step: str, work: Work, stages: Stages, kernels: list[Kernel], arguments: argparse.Namespace) -> int:
     if step == "list":
         print(
             f"{sum(k.mutant is not None for k in kernels)} mutants of {sum(k.mutant is None for k in kernels)} parents"
         )
     elif step == "build":
-        stages.audits([kernel.parent for kernel in kernels])
         stages.compile(kernels)
     elif step == "screen":
         from benchmarks.mutation import screening
 
-        screening.screen(work, kernels, arguments.device, arguments.jobs)
+        return 0 if screening.screen(work, kernels, arguments.device, arguments.jobs, stages.until_s) else 1
     elif step == "gate":
         from benchmarks.mutation import screening
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -130,7 +130,17 @@ def _change(piece: Piece, op: Operator, site: Site) -> str:
 
 
 def choose(mutants: Iterable[Mutant], count: int, seed: int = SEED) -> list[Mutant]:
-    """So many of a parent's mutants: operators take turns in an order drawn from the seed, each with its sites drawn.
+    """So many of a parent's mutants, in the order of its source: the first that ``drawn`` gives."""
+    return sorted(drawn(mutants, seed)[:count], key=place)
+
+
+def place(mutant: Mutant) -> tuple[int, int, int, str]:
+    """Where in its parent's source it is: what mutants of one parent are sorted by."""
+    return mutant.piece, mutant.site.start, mutant.site.end, mutant.operator
+
+
+def drawn(mutants: Iterable[Mutant], seed: int = SEED) -> list[Mutant]:
+    """A parent's mutants: operators take turns in an order drawn from the seed, each with its sites drawn.
 
     So every operator that has a site is there before one has two.
     """
@@ -143,12 +153,26 @@ def choose(mutants: Iterable[Mutant], count: int, seed: int = SEED) -> list[Muta
     for one in turns:
         chance.shuffle(one)
     chance.shuffle(turns)
-    chosen: list[Mutant] = []
-    while len(chosen) < count and any(turns):
-        for one in turns:
-            if one and len(chosen) < count:
-                chosen.append(one.pop())
-    return sorted(chosen, key=lambda m: (m.piece, m.site.start, m.site.end, m.operator))
+    order: list[Mutant] = []
+    while any(turns):
+        order += [one.pop() for one in turns if one]
+    return order
+
+
+def in_turns(by_parent: Iterable[Sequence[Mutant]], first: int) -> list[list[Mutant]]:
+    """The first so many where parents take turns, each in the order given: by parent again.
+
+    Any number of them covers the parents evenly, and says nothing of what a test would make of them.
+    """
+    left = [list(reversed(mutants)) for mutants in by_parent]
+    taken: list[list[Mutant]] = [[] for _ in left]
+    count = 0
+    while count < first and any(left):
+        for mine, waiting in zip(taken, left, strict=True):
+            if waiting and count < first:
+                mine.append(waiting.pop())
+                count += 1
+    return taken
 
 
 # --- as JSON lines ------------------------------------------------------------------------------------------

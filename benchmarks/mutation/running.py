@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -84,10 +85,19 @@ class Stages:
         self.work, self.device, self.arch, self.jobs, self.until_s = work, device, arch, jobs, until_s
         self.faults: list[str] = []
         """Kernels without a record of a stage that was run: infrastructure, not a verdict."""
+        self._asking = threading.Lock()
+        self._auditing: dict[Path, threading.Lock] = {}
 
     def audits(self, parents: Iterable[Parent]) -> None:
         """An audit record of each problem. Raises RuntimeError where one cannot be made."""
         for problem in dict.fromkeys(parent.problem for parent in parents):
+            self._audit(problem)
+
+    def _audit(self, problem: Path) -> None:
+        """The problem's audit, once, whoever asks first. Raises RuntimeError where it cannot be made."""
+        with self._asking:
+            lock = self._auditing.setdefault(problem, threading.Lock())
+        with lock:
             out, mark = self.work.audit(problem), self.work.audit(problem).with_suffix(".digest")
             wanted = f"{_digest('audit-problem')} {file_sha256(problem)}"
             if not (out.is_file() and mark.is_file() and mark.read_text() == wanted):
@@ -97,7 +107,7 @@ class Stages:
                 mark.write_text(wanted)
 
     def compile(self, todo: Sequence[Kernel]) -> None:
-        """A compile record of each kernel, where it is not there."""
+        """A compile record of each kernel, where it is not there, and the audits that it takes."""
 
         def is_there(kernel: Kernel) -> bool:
             record = compiled(self.work, kernel)
@@ -137,7 +147,9 @@ class Stages:
         more: Callable[[Kernel], list[str]],
         done: Callable[[Kernel], None] = lambda kernel: None,
     ) -> None:
-        waiting = [kernel for kernel in todo if not is_there(kernel)]
+        # By their ids, which are hashes: what is done when time is over is a sample of all.
+        order = sorted(todo, key=lambda kernel: (kernel.mutant is not None, kernel.name))
+        waiting = [kernel for kernel in order if not is_there(kernel)]
         print(f"{stage}: {len(todo) - len(waiting)} of {len(todo)} are there", flush=True)
         start = time.monotonic()
 
@@ -146,6 +158,11 @@ class Stages:
                 return
             out = self.work.record(stage, kernel.name)
             out.unlink(missing_ok=True)
+            try:
+                self._audit(kernel.parent.problem)
+            except RuntimeError as error:
+                self.faults.append(f"{stage} {kernel.name}: {error}")
+                return
             words = ["stage", stage, "--candidate", str(self.work.source(kernel.name))]
             words += ["--problem", str(kernel.parent.problem), "--audit", str(self.work.audit(kernel.parent.problem))]
             code = self._call(stage, kernel.name, [*words, *more(kernel)], out)

@@ -110,11 +110,14 @@ def text(lines: Sequence[Line], title: str) -> str:
     honest = [line for line in lines if line.fault is None]
     wrong = failed_parents(lines)
     built = len(kept) + len(equivalent)
+    judged = [line for line in kept if line.hidden is not None]
+    unjudged = ": shares are of those, and say nothing of the rest" if len(judged) < len(kept) else ""
     excluded = f" ({100 * len(equivalent) / built:.1f} % of what builds)" if built else ""
     parts = [
         f"# {title}",
         f"{len(mutants)} mutants of {len(honest)} honest kernels: {len(unbuilt)} do not build, {len(equivalent)} are "
-        f"left out as equivalent{excluded}, {len(kept)} were judged. Honest kernels that fail: {len(wrong)}.",
+        f"left out as equivalent{excluded}, {len(judged)} of the {len(kept)} others were judged{unjudged}. Honest "
+        f"kernels that fail: {len(wrong)}.",
         ANCHORS,
         "## Killed",
         table(["", *TESTS], [_row("all", kept)])

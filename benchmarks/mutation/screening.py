@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,41 +27,75 @@ from kbverified import records
 
 EXCLUDED_SHARE_MAX = 0.1
 """Of the mutants that compile."""
+GROUPS_PER_GPU = 4
+PARENT_DOES_NOT_RUN = 3
+"""Exit code of ``screen_worker``."""
 GUARD = Path(__file__).with_name("guard.c")
 
 
-def screen(work: Work, kernels: Sequence[Kernel], device: str, jobs: int) -> None:
+def screen(work: Work, kernels: Sequence[Kernel], device: str, jobs: int, until_s: float = float("inf")) -> bool:
     """Write ``screened.jsonl``: what becomes of each mutant, and why. A list that has them all stays what it is.
 
-    Raises RuntimeError where a kernel has not been through the compile stage or a parent does not run, OSError.
+    What was seen of a mutant is kept in ``seen.jsonl``, so that a longer list asks for the new ones only. False: the
+    time was over (``time.monotonic``), and there is no list for these yet. Raises RuntimeError, OSError.
     """
     if work.screened.is_file() and read(work).keys() >= {k.name for k in kernels if k.mutant is not None}:
         print("screen: the list is there, and stays what it is")
-        return
+        return True
     without = [kernel.name for kernel in kernels if running.compiled(work, kernel) is None]
     if without:
         raise RuntimeError(f"{len(without)} kernels have no compile record, {without[0]} first: run the step build")
-    lines = {}
+    log = work.root / "seen.jsonl"
+    seen = {line["id"]: line for line in map(json.loads, log.read_text().splitlines())} if log.is_file() else {}
     for kernel in kernels:
         record = running.compiled(work, kernel)
         assert record is not None
         if kernel.mutant is not None and record.verdict != "pass":
             why = next((b.log_tail for b in record.builds if not b.ok), record.detail or "")
-            lines[kernel.name] = {
+            seen[kernel.name] = {
                 "id": kernel.name,
                 "outcome": "does not build",
                 "reason": f"{record.verdict}: {why[-200:]}",
             }
-    groups = [[parent, *_mutants_of(work, parent, kernels)] for parent in kernels if parent.mutant is None]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+    parents = [kernel for kernel in kernels if kernel.mutant is None]
+    groups = [[p, *(k for k in _mutants_of(work, p, kernels) if k.name not in seen)] for p in parents]
+    groups = [group for group in groups if len(group) > 1]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_at_once(device, jobs)) as pool:
         guard = _guard(Path(folder)) if device == "cpu" else None
-        for found in pool.map(lambda group: _screen_group(work, group, device, guard), groups):
-            lines.update({line["id"]: line for line in found})
+        gpus = _gpus(device)
+
+        def one(numbered: tuple[int, list[Kernel]]) -> list[dict[str, Any]]:
+            number, group = numbered
+            return (
+                []
+                if time.monotonic() > until_s
+                else _screen_group(work, group, device, guard, gpus[number % len(gpus)])
+            )
+
+        for found in pool.map(one, enumerate(groups)):
+            seen.update({line["id"]: line for line in found})
+            records.write_text(log, "".join(json.dumps(line) + "\n" for line in seen.values()))
+    mine = [kernel.name for kernel in kernels if kernel.mutant is not None]
+    if any(name not in seen for name in mine):
+        print(f"screen: {sum(name not in seen for name in mine)} of {len(mine)} mutants are left, and no time")
+        return False
+    lines = {name: dict(seen[name]) for name in mine}
     _exclude(lines)
-    text = "".join(json.dumps(lines[k.name]) + "\n" for k in kernels if k.mutant is not None)
-    records.write_text(work.screened, text)
+    records.write_text(work.screened, "".join(json.dumps(lines[name]) + "\n" for name in mine))
     counts = {name: sum(line["outcome"] == name for line in lines.values()) for name in ("kept", "equivalent")}
     print(f"screen: {counts}, {len(lines) - sum(counts.values())} do not build")
+    return True
+
+
+def _gpus(device: str) -> list[str | None]:
+    from kbverified.lease import visible_gpus
+
+    return [gpu.uuid for gpu in visible_gpus()] or [None] if device == "cuda" else [None]
+
+
+def _at_once(device: str, jobs: int) -> int:
+    """Groups at a time: on a GPU each has its problem's inputs there, which may be gigabytes."""
+    return jobs if device == "cpu" else max(1, min(jobs, GROUPS_PER_GPU * len(_gpus(device))))
 
 
 def _mutants_of(work: Work, parent: Kernel, kernels: Iterable[Kernel]) -> list[Kernel]:
@@ -91,8 +126,13 @@ def _guard(folder: Path) -> Path:
     return library
 
 
-def _screen_group(work: Work, group: Sequence[Kernel], device: str, guard: Path | None) -> list[dict[str, Any]]:
-    """Lines of one parent's mutants. Raises RuntimeError with the worker's own words."""
+def _screen_group(
+    work: Work, group: Sequence[Kernel], device: str, guard: Path | None, gpu: str | None
+) -> list[dict[str, Any]]:
+    """Lines of one parent's mutants. Raises RuntimeError with the worker's own words.
+
+    Mutants of a parent that does not run on the screening inputs are not screened, and so none is an equivalent.
+    """
 
     def told(kernel: Kernel) -> dict[str, str]:
         record = running.compiled(work, kernel)
@@ -109,6 +149,8 @@ def _screen_group(work: Work, group: Sequence[Kernel], device: str, guard: Path 
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     if guard is not None:
         environment["LD_PRELOAD"] = str(guard)
+    if gpu is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = gpu
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.mutation.screen_worker"],
         input=json.dumps(request),
@@ -117,6 +159,9 @@ def _screen_group(work: Work, group: Sequence[Kernel], device: str, guard: Path 
         cwd=PROJECT,
         env=environment,
     )
+    if done.returncode == PARENT_DOES_NOT_RUN:
+        why = f"not screened: {done.stderr.strip()[-200:]}"
+        return [{"id": kernel.name, "outcome": "differs", "reason": why} for kernel in group[1:]]
     if done.returncode:
         raise RuntimeError(f"screening {parent.name} ended with {done.returncode}: {done.stderr[-800:]}")
     print(f"screen: {parent.name}, {len(group) - 1} mutants", flush=True)

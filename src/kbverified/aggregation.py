@@ -131,6 +131,8 @@ def _identity(found: CandidateRecords, settings: AggregationSettings) -> Part:
         "source": generation.source,
         "edited": evaluated != generation.candidate_sha256 if evaluated else None,
         "expected_verdict": generation.expected_verdict,
+        "prompt_variant": generation.prompt.variant if generation.prompt else None,
+        "prompt_targets": ", ".join(generation.prompt.targets) if generation.prompt else None,
     }
     reasons["generation"] = None if evaluated else "no stage record names the candidate's sha256"
     return columns, reasons

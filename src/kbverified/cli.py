@@ -26,9 +26,13 @@ MODULES = {
     "import-problems": "kbverified.problem_import",
     "import-runs": "kbverified.run_import",
     "leaderboard": "kbverified.leaderboard",
+    "llm-review": "kbverified.llm_judges.review",
     "device-run": "kbverified.device_run",
     "merge-records": "kbverified.merge_records",
+    "estimate": "kbverified.estimate",
     "generate": "kbverified.generators",
+    "prompt": "kbverified.prompts.command",
+    "llm-judge": "kbverified.llm_judges.judge",
     "ceilings": "kbverified.roofline.ceilings",
 }
 OWN = ("stage", "audit-problem")
@@ -39,10 +43,12 @@ examples:
   kbverified check kernel.py --problem level1_1                     one kernel, every stage, a verdict
   kbverified import-problems --from ../KernelBench --suite kernelbench
   kbverified import-runs --from ../KernelBench/runs/my-run --generator my-model --suite kernelbench
+  kbverified prompt --generator my-model --suite kernelbench --problem level1_90     what a model is asked
+  kbverified estimate                                               what asking the models of API generators will cost
   snakemake --cores all                                             many kernels: the workflow
   kbverified leaderboard                                            what its last run found
 
-kbverified COMMAND --help has more. stage, audit-problem, ceilings and generate are called by the workflow.
+kbverified COMMAND --help has more. stage, audit-problem, ceilings, generate and llm-judge: the workflow calls them.
 exit code: 0 done, 2 usage or bad input, 75 a fault of the machine (try again); check and doctor: 1 fail, 3 a fault.
 """
 

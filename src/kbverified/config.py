@@ -11,13 +11,14 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from kbverified import protocol
 from kbverified.keys import BASELINE_STAGES, NAME_PATTERN, PROBLEM_PATTERN, Baseline
+from kbverified.llm_judges.settings import LlmJudges
 from kbverified.metrics import Arm
 
 Device = Literal["auto", "cuda", "cpu"]
@@ -32,6 +33,13 @@ class Section(BaseModel):
     """Base of every part of the configuration: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _checked_problems(problems: tuple[str, ...] | str) -> tuple[str, ...] | str:
+    for problem in problems if isinstance(problems, tuple) else ():
+        if not re.fullmatch(rf"({NAME_PATTERN}/)?{PROBLEM_PATTERN}", problem):
+            raise ValueError(f"{problem!r} is no problem: write level1_19 or suite/level1_19")
+    return problems
 
 
 class Selection(Section):
@@ -58,10 +66,7 @@ class Selection(Section):
     @field_validator("problems")
     @classmethod
     def _problems_are_keys(cls, problems: tuple[str, ...] | str) -> tuple[str, ...] | str:
-        for problem in problems if isinstance(problems, tuple) else ():
-            if not re.fullmatch(rf"({NAME_PATTERN}/)?{PROBLEM_PATTERN}", problem):
-                raise ValueError(f"{problem!r} is no problem: write level1_19 or suite/level1_19")
-        return problems
+        return _checked_problems(problems)
 
 
 class Tau(Section):
@@ -96,6 +101,58 @@ class Timeouts(Section):
 class Timing(Section):
     budget_s: float = Field(default=1.5, gt=0, allow_inf_nan=False)
     """Seconds of a device that the rounds of one timing stage may take; ten are made in any case."""
+
+
+class Prompts(Section):
+    """Which problems an API generator is asked about without their numbers (docs/prompts.md)."""
+
+    input_blind: tuple[str, ...] | Literal["all", "none"] = ("level1_90", "level1_100", "level3_35", "level3_47")
+    """``level1_19``, or ``kernelbench/level1_19`` for one suite only. The default is arXiv 2607.16241's."""
+    never_blind: tuple[str, ...] = ("level2_83", "level3_33", "level3_41")
+    """Left out of ``all``, and of generators whose prompt is input-blind: their Model reads a constant of its module,
+    in KernelBench."""
+
+    @field_validator("input_blind", "never_blind")
+    @classmethod
+    def _problems_are_keys(cls, problems: tuple[str, ...] | str) -> tuple[str, ...] | str:
+        return _checked_problems(problems)
+
+    @model_validator(mode="after")
+    def _not_both(self) -> Prompts:
+        both = [name for name in self.never_blind if name in self._listed]
+        if both:
+            raise ValueError(f"{', '.join(both)} is named in input_blind and in never_blind")
+        return self
+
+    def is_blind(self, suite: str, problem: str, always: bool = False) -> bool:
+        """Whether a problem is asked blind. ``always``: the generator's own prompt is input-blind."""
+        names = {problem, f"{suite}/{problem}"}
+        everything = always or self.input_blind == "all"
+        return not names.isdisjoint(self._listed) or (everything and names.isdisjoint(self.never_blind))
+
+    @property
+    def _listed(self) -> tuple[str, ...]:
+        return () if isinstance(self.input_blind, str) else self.input_blind
+
+
+class HardwareFigures(Section):
+    """What prompts tell about the device where the machine that asks has none: a cluster's head node.
+
+    ``kbverified prompt --hardware`` prints the section for the machine it runs on.
+    """
+
+    name: str | None = Field(default=None, min_length=1, pattern=r"^[^\x00-\x1f]*$")
+    compute_capability: str | None = Field(default=None, pattern=r"^\d+\.\d$")
+    multiprocessors: int | None = Field(default=None, gt=0)
+    cores: int | None = Field(default=None, gt=0)
+    memory_gib: int | None = Field(default=None, gt=0)
+    bandwidth_gb_s: int | None = Field(default=None, gt=0)
+
+    @model_validator(mode="after")
+    def _figures_have_a_name(self) -> HardwareFigures:
+        if self.name is None and self.model_dump(exclude_none=True):
+            raise ValueError("figures of a device need its name")
+        return self
 
 
 class Compile(Section):
@@ -152,6 +209,10 @@ class Settings(Section):
     baselines: tuple[Baseline, ...] = ()
     """Optional baselines: each adds a timing stage and an arm of its name."""
     headline_arm: Arm = "matched"
+    prompts: Prompts = Prompts()
+    hardware: HardwareFigures = HardwareFigures()
+    llm_judges: LlmJudges = LlmJudges()
+    """Language models that audit the fastest verified candidates. None: nobody is asked."""
     paper: Paper = Paper()
 
     @field_validator("baselines")
@@ -210,6 +271,25 @@ def _mapping(path: Path) -> dict[str, Any]:
     return content
 
 
+def merged_settings(paths: Sequence[Path]) -> Settings:
+    """Read several configuration files, of which later ones override single keys, as Snakemake merges them.
+
+    Raises ConfigError, FileNotFoundError.
+    """
+    merged: dict[str, Any] = {}
+    for path in paths:
+        _merge(merged, _mapping(path))
+    return read_settings(merged, [str(path) for path in paths])
+
+
+def _merge(into: dict[str, Any], more: Mapping[str, Any]) -> None:
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
 def baselines_of(*paths: Path) -> tuple[str, ...]:
     """The optional baselines under some configuration files, of which later ones win; no other key is looked at.
 
@@ -228,6 +308,8 @@ def _explain(item: dict[str, Any], files: Sequence[str]) -> str:
     keys = [str(part) for part in item["loc"] if not str(part).startswith(("tuple[", "literal["))]
     value = repr(item.get("input"))
     value = value if len(value) <= 80 else value[:77] + "..."
+    if keys[:2] == ["llm_judges", "judges"] and len(keys) > 2:
+        value = "not shown"  # a mistaken one may be an API key
     head = f"{_file_of(keys, item.get('input'), files)}: {'.'.join(keys)}: "
     if item["type"] == "extra_forbidden":
         known = _known_keys(keys[:-1])
@@ -240,10 +322,13 @@ def _explain(item: dict[str, Any], files: Sequence[str]) -> str:
 def _known_keys(path: Sequence[str]) -> list[str]:
     model: type[BaseModel] = Settings
     for key in path:
+        if key.isdigit():  # an item of a list of sections
+            continue
         annotation = model.model_fields[key].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        sections = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type) and issubclass(a, BaseModel)]
+        if not sections:
             return []
-        model = annotation
+        model = sections[0]
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

@@ -17,29 +17,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from kbverified import prompts, response_store
+from kbverified import file_lock, prompts, response_store
+from kbverified.endpoint_settings import ClientSettings, EndpointFault, EndpointSettings
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.extraction import extract
 from kbverified.file_plan import commit, compare
 from kbverified.keys import NAME_PATTERN, SAMPLE_PATTERN, CandidateKey, ProblemKey
-from kbverified.records import Dtype, Generation, Record, RecordError, read
+from kbverified.records import Dtype, Generation, PromptFacts, PromptTarget, PromptVariant, RecordError, read
 from kbverified.run_import import candidate_files
+from kbverified.table_rows import Row, TableError, read_rows
 
-_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
-_API_ONLY = ("base_url_env", "api_key_env", "temperature", "max_tokens", "samples")
+_API_ONLY = ("samples", "closed", "prompt", "target", *EndpointSettings.model_fields)
 
 
 class GeneratorError(ValueError):
     """A generators table or a call that cannot be. The message names file, row, column and value."""
 
 
-class GeneratorSpec(Record):
-    """One row of ``config/generators.tsv``; an empty cell is the default."""
-
-    # A mistaken cell may hold an API key: it is never repeated in an error.
-    model_config = ConfigDict(hide_input_in_errors=True)
+class GeneratorSpec(EndpointSettings):
+    """One row of ``config/generators.tsv``; an empty cell is the default. What is asked of a model and within which
+    limits goes with origin api only."""
 
     generator: str = Field(pattern=f"^{NAME_PATTERN}$")
     origin: Literal["bundled", "import", "api"]
@@ -48,103 +47,91 @@ class GeneratorSpec(Record):
     """The dtype of inputs and weights in which the candidates are evaluated."""
     devices: Literal["any", "cuda", "cpu"] = "any"
     """Device for which the candidates are written; an API generator's prompt says so (any: cuda)."""
-    model: str | None = None
-    """For api: the model's name at the endpoint."""
-    base_url_env: str | None = Field(default=None, pattern=_VARIABLE)
-    """For api: name of the environment variable that holds the base URL."""
-    api_key_env: str | None = Field(default=None, pattern=_VARIABLE)
-    """For api: name of the environment variable that holds the key."""
-    temperature: float | None = Field(default=None, ge=0)
-    max_tokens: int | None = Field(default=None, ge=1)
     samples: int | None = Field(default=None, ge=1)
     """For api: samples per problem; 1 where not said. Other origins have what lies there."""
+    closed: bool = False
+    """For api: nothing more is asked for, its candidates are those that lie there."""
+    prompt: PromptVariant | None = None
+    """For api: ``input-blind`` for every problem; where not said, for those that ``prompts.input_blind`` names."""
+    target: PromptTarget | None = None
+    """For api: the language to write kernels in; where not said, CUDA C++ or Triton, and C++ for devices cpu."""
     note: str = ""
 
     @model_validator(mode="after")
     def _origin_decides(self) -> GeneratorSpec:
         if self.origin == "api":
-            missing = [name for name in ("model", "base_url_env", "api_key_env") if getattr(self, name) is None]
-            if missing:
-                raise ValueError(f"origin api needs {', '.join(missing)}")
-        elif given := [name for name in _API_ONLY if getattr(self, name) is not None]:
+            if self.model is None:
+                raise ValueError("origin api needs model")
+            if self.base_url is None and self.base_url_env is None:
+                raise ValueError("origin api needs base_url or base_url_env")
+        elif given := [name for name in _API_ONLY if name in self.model_fields_set]:
             raise ValueError(f"{', '.join(given)} only go with origin api")
         return self
 
+    @model_validator(mode="after")
+    def _target_fits_devices(self) -> GeneratorSpec:
+        if self.target is not None and (self.target == "cpp") != (self.devices == "cpu"):
+            fits = "cpp" if self.devices == "cpu" else "cuda, triton or cute-dsl"
+            raise ValueError(f"target {self.target} does not go with devices {self.devices}: {fits} does")
+        return self
+
     @property
-    def settings(self) -> response_store.Settings:
-        """What is sent beside model and prompt."""
-        given = {"temperature": self.temperature, "max_tokens": self.max_tokens}
-        return {name: value for name, value in given.items() if value is not None}
+    def asks(self) -> bool:
+        """Whether missing samples are asked for."""
+        return self.origin == "api" and not self.closed
+
+    def client(self) -> ClientSettings:
+        """What its model is asked with. Raises ValueError unless origin is api."""
+        given = {name: getattr(self, name) for name in EndpointSettings.model_fields}
+        return ClientSettings.model_validate(given)
 
 
-COLUMNS = tuple(GeneratorSpec.model_fields)
+_OWN = [name for name in GeneratorSpec.model_fields if name not in EndpointSettings.model_fields]
+COLUMNS = (*_OWN, *EndpointSettings.model_fields)
 
 
 def read_generators(path: Path) -> list[GeneratorSpec]:
-    """Rows of the table, in its order: tabs between cells, a header, ``#`` starts a comment line.
+    """Rows of the table, in its order: tabs or, where its name ends so, YAML (table_rows).
 
     Raises GeneratorError with file, row, column and value; FileNotFoundError.
     """
     try:
-        lines = path.read_bytes().decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        raise GeneratorError(f"{path}: not UTF-8 at byte {error.start}. Convert the file to UTF-8.") from None
-    table = [
-        (number, [cell.strip() for cell in line.split("\t")])
-        for number, line in enumerate(lines, start=1)
-        if line.strip() and not line.startswith("#")
-    ]
-    if not table:
-        raise GeneratorError(f"{path}: no header. Its columns are {', '.join(COLUMNS)}, with tabs between.")
-    header = _header(path, *table[0])
+        rows = read_rows(path, COLUMNS, required=("generator", "origin"))
+    except TableError as error:
+        raise GeneratorError(str(error)) from None
     specs: dict[str, GeneratorSpec] = {}
-    for number, cells in table[1:]:
-        spec = _row(f"{path}: row {number}", header, cells)
+    for row in rows:
+        spec = _spec(row)
         if spec.generator in specs:
-            raise GeneratorError(f"{path}: row {number}: column generator: {spec.generator!r} is there twice")
+            raise GeneratorError(f"{row.where}: column generator: {spec.generator!r} is there twice")
         specs[spec.generator] = spec
     return list(specs.values())
 
 
-def _header(path: Path, number: int, header: list[str]) -> list[str]:
-    for column in header:
-        if column not in COLUMNS:
-            raise GeneratorError(
-                f"{path}: row {number}: unknown column {column!r}. Columns are {', '.join(COLUMNS)}, with tabs between."
-            )
-        if header.count(column) > 1:
-            raise GeneratorError(f"{path}: row {number}: column {column} is there twice")
-    if missing := [column for column in ("generator", "origin") if column not in header]:
-        raise GeneratorError(f"{path}: row {number}: no column {', '.join(missing)}")
-    return header
-
-
-def _row(where: str, header: list[str], cells: list[str]) -> GeneratorSpec:
-    if len(cells) > len(header):
-        raise GeneratorError(f"{where}: {len(cells)} cells under {len(header)} columns. Is there a tab too many?")
-    given = {column: cell for column, cell in zip(header, cells) if cell}
+def _spec(row: Row) -> GeneratorSpec:
     try:
-        return GeneratorSpec.model_validate(given)
+        return GeneratorSpec.model_validate(row.values)
     except ValidationError as error:
         first = error.errors()[0]
         if not first["loc"]:
-            raise GeneratorError(f"{where}: {first['msg']}") from None
+            raise GeneratorError(f"{row.where}: {first['msg']}") from None
         column = str(first["loc"][0])
-        secret = column == "api_key_env"
-        value = "not shown" if secret else repr(given.get(column, ""))
-        hint = " It names an environment variable; the key itself never stands in this file." if secret else ""
-        raise GeneratorError(f"{where}: column {column}: {first['msg']} (value {value}).{hint}") from None
+        secret = column in ("api_key_env", "base_url", "base_url_env", "extra_body")
+        value = "not shown" if secret else repr(row.values.get(column, ""))
+        hint = " It names an environment variable; the key itself never stands in this file."
+        hint = hint if column == "api_key_env" else ""
+        raise GeneratorError(f"{row.where}: column {column}: {first['msg']} (value {value}).{hint}") from None
 
 
 def discover_candidates(root: Path, spec: GeneratorSpec, suite: str, problems: Iterable[str]) -> list[CandidateKey]:
     """Candidates of a generator for problems (``level1_19``) of a suite, in their order, samples ascending.
 
-    For origin api all that are to be; otherwise the files that are there. Raises GeneratorError for a sample whose
-    name is not its number (``00.py`` beside ``0.py`` would be one sample twice), or that is no file.
+    Where more is asked for all that are to be; otherwise the files that are there. Raises GeneratorError for a sample
+    whose name is not its number (``00.py`` beside ``0.py`` would be one sample twice), or that is no file.
     """
     keys: list[CandidateKey] = []
     for problem in problems:
-        if spec.origin == "api":
+        if spec.asks:
             numbers = list(range(spec.samples or 1))
         else:
             numbers = _sample_numbers(root / "generations" / spec.generator / suite / problem)
@@ -179,43 +166,38 @@ class Outcome:
     sentence: str
 
 
-def generate(spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: Path, client: Any = None) -> Outcome:
+def generate(
+    spec: GeneratorSpec, problem_path: Path, key: CandidateKey, root: Path, told: prompts.Told | None = None
+) -> Outcome:
     """Make one sample of an API generator: from the store where the answer is there, else by asking.
 
     A source is kept where it was edited or put there by hand, and where it answers another prompt or settings: only
-    who deletes a sample asks, and pays, for another. ``client`` stands in
-    for the ``openai.OpenAI`` made from the environment. Raises GeneratorError, endpoint.RequestRejected (bad input);
-    endpoint.EndpointFault, OSError (try again).
+    who deletes a sample asks, and pays, for another. Raises GeneratorError, endpoint.RequestRejected (bad input);
+    EndpointFault, OSError (try again).
     """
-    from kbverified import endpoint
-
-    if spec.origin != "api":
-        raise GeneratorError(f"generator {spec.generator}: origin {spec.origin}, only api is generated")
-    assert spec.model and spec.base_url_env and spec.api_key_env  # by _origin_decides
-    reference = problem_path.read_bytes().decode("utf-8-sig", "replace")
-    messages = prompts.build_messages(reference, "cpu" if spec.devices == "cpu" else "cuda", spec.dtype)
-    prompt_sha256 = prompts.sha256(messages)
-    if kept := _keep(key, root, (spec.model, spec.settings, prompt_sha256)):
+    if not spec.asks:
+        why = "it is closed" if spec.closed else f"origin {spec.origin}, only api is generated"
+        raise GeneratorError(f"generator {spec.generator}: {why}")
+    client = spec.client()
+    prompt = prompts.for_generator(spec, problem_path, told, root)
+    if kept := _keep(key, root, (client.model, client.settings, prompt.sha256)):
         return kept
-    asked = response_store.response_key(key, prompt_sha256, spec.model, spec.settings)
-    path = response_store.response_path(root, spec.generator, asked)
-    response, did = response_store.load(path), "replayed"
-    if response is None:
-        if client is None:
-            url, api_key = endpoint.from_environment(spec.base_url_env, spec.api_key_env, spec.generator)
-            client = endpoint.make_client(url, api_key)
-        response_store.require_room(path)
-        answer = endpoint.ask(client, key.tail, spec.model, messages, spec.settings)
-        response, did = response_store.append(path, answer), "asked"
-    files = _files(key, root, response, path)
+    from kbverified import paid_answers
+
+    folder = response_store.response_folder(root, spec.generator)
+    obtained = paid_answers.obtain(client, prompt.messages, name=key.tail, folder=folder)
+    files = _files(key, root, obtained.response, obtained.path, prompt.facts)
     if compare(files).unchanged == tuple(files):
         return Outcome(key, "unchanged", f"{key}: there already, as stored")
     commit(files, root / "generations")
     code = files[key.source_path(root)]
-    return Outcome(key, did, f"{key}: {did}, {len(code)} bytes of code")  # type: ignore[arg-type]
+    note = f" ({obtained.response.note})" if obtained.response.note else ""
+    return Outcome(key, obtained.did, f"{key}: {obtained.did}, {len(code)} bytes of code{note}")
 
 
-def _files(key: CandidateKey, root: Path, response: response_store.StoredResponse, path: Path) -> dict[Path, bytes]:
+def _files(
+    key: CandidateKey, root: Path, response: response_store.StoredResponse, path: Path, facts: PromptFacts
+) -> dict[Path, bytes]:
     found = extract(response.content)
     detail = found.detail
     if response.refusal and found.how == "none":
@@ -232,6 +214,7 @@ def _files(key: CandidateKey, root: Path, response: response_store.StoredRespons
         model=response.model,
         settings=response.settings,
         prompt_sha256=response.prompt_sha256,
+        prompt=facts,
         response_path=path.relative_to(root).as_posix(),
         prompt_tokens=response.prompt_tokens,
         completion_tokens=response.completion_tokens,
@@ -281,14 +264,13 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--problem", required=True, help="as level1_19")
     parser.add_argument("--sample", type=int, required=True)
     parser.add_argument("--root", type=Path, default=Path("."))
+    prompts.add_arguments(parser)
     parser.add_argument("--out", type=Path, help="path of the source; follows from the key, and is checked against it")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Generate one sample. 0: source and metadata are there; 2: bad input; 75: no answer, nothing written."""
-    from kbverified.endpoint import EndpointFault
-
     try:
         key = CandidateKey(args.generator, args.suite, args.problem, args.sample)
         if args.out is not None and args.out.resolve() != key.source_path(args.root).resolve():
@@ -296,8 +278,11 @@ def run(args: argparse.Namespace) -> int:
         specs = {spec.generator: spec for spec in read_generators(args.generators)}
         if args.generator not in specs:
             raise GeneratorError(f"{args.generators}: no generator {args.generator!r}; there are {', '.join(specs)}")
+        folder = response_store.response_folder(args.root, args.generator)
+        if why := file_lock.local_only(folder):
+            print(f"generate: {folder}: locks, and with them limits and budget, hold on this machine only ({why})")
         problem = ProblemKey(args.suite, args.problem).source_path(args.root)
-        outcome = generate(specs[args.generator], problem, key, args.root)
+        outcome = generate(specs[args.generator], problem, key, args.root, told=prompts.told(args))
     except (ValueError, FileNotFoundError) as error:
         print(f"generate: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT

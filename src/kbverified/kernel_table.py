@@ -163,6 +163,8 @@ GROUPS: dict[str, Columns] = {
 
 REMARKS: Columns = {
     "expected_verdict": TEXT,
+    "prompt_variant": TEXT,
+    "prompt_targets": TEXT,
     "verdict_detail": TEXT,
     "failed_standard": TEXT,
     "failed_hidden": TEXT,
@@ -227,16 +229,19 @@ def write_parquet(table: pd.DataFrame, path: Path) -> None:
     """
     content = _arrow(table, str(path)).replace_schema_metadata(SCHEMA.metadata)
     file = io.BytesIO()
-    pq.write_table(content, file, compression="zstd")
+    pq.write_table(content, file, compression="zstd", write_page_checksum=True)
     write_bytes(path, file.getvalue())
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
     """Read a table written by write_parquet. Raises RecordError where it is none, FileNotFoundError."""
     try:
-        table = pq.read_table(path)
-    except pa.ArrowInvalid as error:
-        raise RecordError(f"{path}: not a readable Parquet file: {error}. Delete it and rerun.") from None
+        table = pq.read_table(path, page_checksum_verification=True)
+    except FileNotFoundError:
+        raise
+    except (pa.ArrowInvalid, OSError) as error:  # the second where a page is damaged; it names no file
+        why = " ".join(str(error).split())
+        raise RecordError(f"{path}: not a readable Parquet file: {why}. Delete it and rerun.") from None
     if not table.schema.equals(SCHEMA):
         odd = [name for name in {*table.schema.names, *COLUMNS} if not _same_column(table.schema, name)]
         raise RecordError(f"{path}: columns of another version: {', '.join(sorted(odd))}. Delete it and rerun.")

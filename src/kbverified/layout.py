@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,8 @@ def plan(
         slots.append(
             {"shape": list(spec.shape), "stride": list(stride) if stride else None, "dtype": spec.dtype, "at": at}
         )
+    if guard is not None and not guard.closed:
+        offset += guard.gap_bytes  # where it is closed, what lies behind the buffer is
     return slots, offset
 
 
@@ -69,11 +71,21 @@ def gaps(slots: list[Slot], page_bytes: int, gap_bytes: int) -> list[tuple[int, 
 
 def fill_between(buffer: torch.Tensor, slots: list[Slot], byte: int) -> None:
     """Fill a uint8 buffer but for its tensors."""
+    for part in _between(buffer, slots):
+        part.fill_(byte)
+
+
+def is_between(buffer: torch.Tensor, slots: list[Slot], byte: int) -> bool:
+    """Whether all of a uint8 buffer but for its tensors is this byte."""
+    return all(bool((part == byte).all()) for part in _between(buffer, slots))
+
+
+def _between(buffer: torch.Tensor, slots: list[Slot]) -> Iterator[torch.Tensor]:
     end = 0
     for slot in slots:
-        buffer[end : slot["at"]] = byte
+        yield buffer[end : slot["at"]]
         end = slot["at"] + _slot_bytes(slot)
-    buffer[end:] = byte
+    yield buffer[end:]
 
 
 def _slot_bytes(slot: Slot) -> int:

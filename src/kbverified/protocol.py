@@ -89,8 +89,11 @@ HARDENED_ROW_SCALE = 3.0
 # So many spikes, an odd number; in a large tensor up to this size, so that together they weigh a tenth of its sum.
 HARDENED_SPIKES = 15
 HARDENED_SPIKE_SIZE_MAX = 4096.0
-# Share of rows whose first element is one, and as many whose last is.
-HARDENED_SPIKE_ROWS = 0.2
+# Along each dimension, this share of its lines get one more, where loops and tiles begin and end or anywhere: at most
+# one in so many elements, and so many in all.
+HARDENED_SPIKE_LINES = 0.5
+HARDENED_SPIKE_SPARSE = 128
+HARDENED_SPIKE_LINES_MAX = 1 << 18
 # From where exp() of numbers around one overflows, which a softmax has to bear.
 HARDENED_SPIKE_SIZE = (100.0, 200.0)
 # Spread around one. Below a tenth, a variance from squares, as honest kernels compute it, cancels to fewer digits than
@@ -102,6 +105,8 @@ HARDENED_WIDE_EXPONENTS = (-10, 5)
 HARDENED_ZEROS_SHARE = 0.01
 # A float tensor of at most so many different whole numbers is labels.
 HARDENED_LABEL_VALUES = 16
+# Launches on the same inputs under the first law that applies, each answer judged; one under all others.
+HARDENED_LAUNCHES = 2
 # What memory around inputs and outputs, and free memory, is full of, byte by byte, one trial after the other. As
 # float32: 3.4e38, -1.7e38, NaN; as an index: out of any range.
 HARDENED_RUBBISH = (0x7F, 0xFE, 0xFF)
@@ -112,6 +117,11 @@ HARDENED_ALIGN_BYTES = {"cpu": 64, "cuda": 512}
 # Touching it ends the worker: on a CPU before and behind each input, on a GPU behind the last one only. Off there: it
 # has never run on one.
 HARDENED_CLOSED = {"cpu": True, "cuda": False}
+# In one more trial what torch allocates for a launch lies between so much rubbish too, closed where the device can do
+# that: of at most so many tensors, and this share of the free memory in all.
+HARDENED_OWN_GAP_BYTES = 1 << 16
+HARDENED_OWN_TENSORS_MAX = 2000
+HARDENED_OWN_MEMORY_SHARE = 0.25
 # Identity parameters lie so far from the identity, at least and at most (hardened/weights.py).
 HARDENED_IDENTITY_SPREAD = (0.1, 0.25)
 # A candidate that is further off than this under the four distributions needs no hardened trial to fail.
@@ -192,9 +202,9 @@ TIMING_BATCH_MEMORY_SHARE = 0.4
 TIMING_BOUND_AGREE_RATIO = {"cuda": 0.9, "cpu": 0.5}
 TIMING_BOUND_ENFORCED_ABOVE_MS = {"cuda": 0.3, "cpu": 5.0}
 # ... and where claim and bound are further apart than this share of a launch's overhead, which differs between workers
-# whose code is the same: by up to 0.37 of it over 149 honest batches on an H200 (2026-11-30; claims under 5 ms), where
-# attacks on a 2.7 ms launch stood at 1.3 and more.
-TIMING_BOUND_RESOLUTION = {"cuda": 0.4, "cpu": 0.0}
+# whose code is the same: by up to 0.41 of it over 118 honest stages on H200s (2026-11-30, claims under 5 ms; at a share
+# of 0.4 that one was disputed), where attacks on a 2.7 ms launch stood at 1.3 and more.
+TIMING_BOUND_RESOLUTION = {"cuda": 0.5, "cpu": 0.0}
 # So many batches before a bound is too short to be enforced, and so many before a claim is disputed; of all of them the
 # smallest walls count. Noise only ever makes one longer, and a cheat gains nothing by another: every batch has fresh
 # inputs and every output is verified.
@@ -293,7 +303,9 @@ _HARDENED = (
     "HARDENED_ROW_SCALE",
     "HARDENED_SPIKES",
     "HARDENED_SPIKE_SIZE_MAX",
-    "HARDENED_SPIKE_ROWS",
+    "HARDENED_SPIKE_LINES",
+    "HARDENED_SPIKE_SPARSE",
+    "HARDENED_SPIKE_LINES_MAX",
     "HARDENED_SPIKE_SIZE",
     "HARDENED_NEAR_ONE",
     "HARDENED_RAMP_STEPS",
@@ -383,10 +395,14 @@ STAGE_CONSTANTS: dict[str, tuple[str, ...]] = {
         *_HARDENED,
         "GATE_TRIALS_PER_DISTRIBUTION",
         "HARDENED_WORTHWHILE_TOLERANCE",
+        "HARDENED_LAUNCHES",
         "HARDENED_RUBBISH",
         "HARDENED_GAP_BYTES",
         "HARDENED_ALIGN_BYTES",
         "HARDENED_CLOSED",
+        "HARDENED_OWN_GAP_BYTES",
+        "HARDENED_OWN_TENSORS_MAX",
+        "HARDENED_OWN_MEMORY_SHARE",
     ),
     "time-fp32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),
     "time-tf32": (*_WORKER, *_DEVICE, *_INPUTS, *_TIMING),

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from kbverified.protocol import SCHEMA_VERSION
 
@@ -110,6 +110,39 @@ class Provenance(Record):
     resident set."""
 
 
+PromptVariant = Literal["standard", "input-blind"]
+PromptTarget = Literal["cuda", "triton", "cute-dsl", "cpp"]
+
+
+class Hardware(Record):
+    """What a prompt tells about the device that a candidate will run on; what is null is not told."""
+
+    name: str = Field(min_length=1, pattern=r"^[^\x00-\x1f]*$")
+    compute_capability: str | None = Field(default=None, pattern=r"^\d+\.\d$")
+    multiprocessors: int | None = Field(default=None, gt=0)
+    cores: int | None = Field(default=None, gt=0)
+    """Of a CPU: as many threads as run at once."""
+    memory_gib: int | None = Field(default=None, gt=0)
+    """2^30 bytes."""
+    bandwidth_gb_s: int | None = Field(default=None, gt=0)
+    """Of the memory's bus, 10^9 bytes a second."""
+
+
+class PromptFacts(Record):
+    """What a prompt was made from; the messages themselves are in the stored response."""
+
+    variant: PromptVariant
+    targets: tuple[PromptTarget, ...]
+    """Languages that it leaves a choice of."""
+    templates: dict[str, str]
+    """Sha256 of each file under workflow/prompts/ that went in."""
+    hardware: Hardware | None = None
+    hardware_from: Literal["device", "config"] | None = None
+    """Whether the figures come from the device of the machine that asked, or from the configuration."""
+    numbers_in_code: tuple[int | float, ...] = ()
+    """Input-blind: hidden numbers that Model's own computation holds as well, so that they stand in the prompt."""
+
+
 class Generation(Record):
     """Where a candidate's source comes from: the ``.json`` beside each ``generations/.../{sample}.py``."""
 
@@ -123,8 +156,10 @@ class Generation(Record):
     detail: str | None = None
     """For ``none``: why."""
     model: str | None = None
-    settings: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
     prompt_sha256: str | None = None
+    prompt: PromptFacts | None = None
+    """What the prompt was made from. None unless generated here."""
     response_path: str | None = None
     """Raw response in the append-only store."""
     prompt_tokens: int | None = None

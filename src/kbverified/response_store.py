@@ -1,7 +1,8 @@
 """Answers that were paid for: one file per response, written once, never changed and never a rule's output.
 
-``generations/{generator}/responses/{key}.json``, where the key is a hash over what was asked: problem, sample, prompt,
-model and settings. The endpoint's address and the API key are no part of it and are never stored.
+``{folder}/{key}.json``, for a generator ``generations/{generator}/responses/``, where the key is a hash over what was
+asked: problem, sample, prompt, model and settings. The endpoint's address is no part of it: an answer stays paid for
+when its endpoint moves. The API key is in nothing that is stored.
 """
 
 from __future__ import annotations
@@ -11,18 +12,17 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
+from kbverified.endpoint_settings import Settings
 from kbverified.keys import CandidateKey
 from kbverified.records import Record, read
 
 # Above any answer: 128 k tokens of text, twice (content and raw), escaped.
 ROOM_BYTES = 2 << 20
-
-Settings = dict[str, str | int | float | bool | None]
 
 
 class StoredResponse(Record):
@@ -30,33 +30,54 @@ class StoredResponse(Record):
 
     schema_version: int = 1
     candidate: str
-    """generator/suite/problem/sample."""
+    """generator/suite/problem/sample; another caller's own name for what it asked."""
     prompt_sha256: str
     messages: tuple[dict[str, str], ...]
     model: str
     settings: Settings = Field(default_factory=dict)
+    """What was to be sent beside model and messages."""
+    request: dict[str, JsonValue] = Field(default_factory=dict)
+    """What was sent beside messages, in the server's own names. Empty in files of before."""
     received_at: str
     """ISO 8601, UTC."""
+    duration_s: float | None = Field(default=None, ge=0)
+    """From sending the request that was answered to its answer's end."""
+    attempts: int | None = Field(default=None, ge=1)
+    """Requests that it took."""
     content: str | None
     """The answer's text. None: the model gave none."""
     refusal: str | None = None
+    reasoning: str | None = None
+    """What the server shows of it."""
     finish_reason: str | None = None
     served_model: str | None = None
     """The name under which the endpoint says it answered."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    raw: dict[str, Any]
-    """The whole response body."""
+    """As reported; None where the server reports nothing that can be a count."""
+    counted_prompt_tokens: int | None = None
+    counted_completion_tokens: int | None = None
+    """As the budget counts them. None in files of before: what is reported."""
+    note: str | None = None
+    """What is odd about the answer: usage that cannot be, cut because too large, another model's name."""
+    response_headers: dict[str, str] = Field(default_factory=dict)
+    """Those that help to find a request again: ids, date, limits."""
+    raw: dict[str, JsonValue]
+    """The whole response body; of a streamed answer its pieces joined."""
 
 
-def response_key(key: CandidateKey, prompt_sha256: str, model: str, settings: Settings) -> str:
+def response_key(name: str | CandidateKey, prompt_sha256: str, model: str, settings: Settings) -> str:
     """Sha256 (hex) over everything that was asked."""
-    asked = [key.tail, prompt_sha256, model, settings]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    tail = name.tail if isinstance(name, CandidateKey) else name
+    return hashlib.sha256(json.dumps([tail, prompt_sha256, model, settings], sort_keys=True).encode()).hexdigest()
+
+
+def response_folder(root: Path, generator: str) -> Path:
+    return root / "generations" / generator / "responses"
 
 
 def response_path(root: Path, generator: str, response_key: str) -> Path:
-    return root / "generations" / generator / "responses" / f"{response_key}.json"
+    return response_folder(root, generator) / f"{response_key}.json"
 
 
 def load(path: Path) -> StoredResponse | None:
@@ -67,13 +88,18 @@ def load(path: Path) -> StoredResponse | None:
         return None
 
 
-def require_room(path: Path) -> None:
-    """Find out before an answer is paid for that it could not be kept. Raises OSError."""
+@contextlib.contextmanager
+def room(path: Path) -> Iterator[None]:
+    """Find out before an answer is paid for that it could not be kept, and keep its room until it is there.
+
+    Raises OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".incoming-") as file:
         file.write(bytes(ROOM_BYTES))
         file.flush()
         os.fsync(file.fileno())
+        yield
 
 
 def append(path: Path, response: StoredResponse) -> StoredResponse:

@@ -37,7 +37,9 @@ def hold(folder: Path) -> bool:
         alone = True
     cleared = alone and _clear(folder / "locks")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        # Waits for a moment at most, while another run that starts now clears: without the lock, a third run would
+        # take this one for dead. A file system without flock refuses at once.
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
     except OSError:
         pass
     return cleared

@@ -90,7 +90,7 @@ def restore(archives: Iterable[Path], root: Path, wanted: Collection[str]) -> Re
                     newest[found.name] = (found, record, data)
 
     keep = _keep(newest, root, result)
-    now = time.time()
+    modified_s = max(time.time(), *(_modified_s(newest[name][0], root) for name in keep), 0.0)
     if notes:  # without this folder Snakemake takes its notes for those of an old version and converts them
         (root / METADATA.parent / "incomplete").mkdir(parents=True, exist_ok=True)
     for name in keep:
@@ -98,10 +98,10 @@ def restore(archives: Iterable[Path], root: Path, wanted: Collection[str]) -> Re
         if target.exists():
             result.left_out["already here"] += 1
             continue
-        _write(target, newest[name][2], now)
+        _write(target, newest[name][2], modified_s)
         result.records += 1
         for note, data in notes.get(name, {}).items():
-            _write(root / note, data, now)
+            _write(root / note, data, modified_s)
             result.notes += 1
     return result
 
@@ -162,6 +162,13 @@ def _built_here(record: CompileRecord | None, root: Path) -> bool:
     if record.verdict != "pass" or not (record.builds or record.deferred):
         return True  # later stages need nothing of it
     return record.build_directory is not None and (root / record.build_directory).is_dir()
+
+
+def _modified_s(found: Place, root: Path) -> float:
+    """When the sources of a record were modified, which may be in the future of a clock that was put back."""
+    assert isinstance(found.problem, ProblemKey)
+    sources = [key.source_path(root) for key in (found.problem, found.candidate) if key is not None]
+    return max(path.stat().st_mtime for path in sources)
 
 
 def _write(path: Path, data: bytes, modified_s: float) -> None:

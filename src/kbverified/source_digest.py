@@ -33,16 +33,18 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "aggregate": ("aggregation",),
     "leaderboard": ("aggregation", "leaderboard"),
     "page": ("aggregation", "page.build"),
+    "llm-judge": ("llm_judges.judge",),
+    "llm-labels": ("llm_judges.plan", "llm_judges.review"),
     "paper": ("aggregation", "leaderboard", "paper.build"),
 }
-# Hands over to one of many: it counts itself, but not what it imports.
-NOT_FOLLOWED = ("stages",)
+# Count themselves, but not what they import: one hands over to one of many, one brings an answer from elsewhere.
+NOT_FOLLOWED = ("stages", "paid_answers")
 
 # Modules at which following ends, because their content reaches a measuring stage in another way: constants by value
 # in protocol.digest(stage), the shape of records by SCHEMA_VERSION and by the modules that fill them, paths by being
 # the rules' inputs and outputs. The stages that only interpret records depend on all of it.
 LEFT_OUT = ("keys", "protocol", "records")
-INTERPRETING = ("aggregate", "leaderboard", "page", "paper")
+INTERPRETING = ("aggregate", "leaderboard", "page", "paper", "llm-judge", "llm-labels")
 
 
 @cache

@@ -99,9 +99,19 @@ def _student_central(t: float, degrees: int) -> float:
     return math.sin(theta) * total
 
 
-def share_draws(hits: Sequence[bool], counts: Floats) -> Floats:
-    """Bootstrap draws of a share over n problems: shape (resamples,)."""
-    return counts @ np.asarray(hits, dtype=np.float64) / counts.shape[1]
+def resampled_sums(values: Sequence[float] | Floats, counts: Floats) -> Floats:
+    """The sum over n problems in each resample: shape (resamples,).
+
+    Not ``counts @ values``: the threads that BLAS has for it wait in a loop for longer than the product takes, and on a
+    busy machine a paper's ten thousand products take several times as much CPU.
+    """
+    summed: Floats = np.einsum("ij,j->i", counts, np.asarray(values, dtype=np.float64))
+    return summed
+
+
+def share_draws(hits: Sequence[float], counts: Floats) -> Floats:
+    """Bootstrap draws of a share over n problems, or of a mean of rates: shape (resamples,)."""
+    return resampled_sums(hits, counts) / counts.shape[1]
 
 
 def geometric_mean_draws(values: Sequence[float | None], counts: Floats) -> Floats:
@@ -109,23 +119,36 @@ def geometric_mean_draws(values: Sequence[float | None], counts: Floats) -> Floa
 
     All n problems are resampled, those without a value too: how many have one is itself uncertain.
     """
-    present = np.array([value is not None for value in values], dtype=np.float64)
-    logs = np.array([0.0 if value is None else math.log(value) for value in values])
-    weights = counts @ present
+    present = [float(value is not None) for value in values]
+    logs = [0.0 if value is None else math.log(value) for value in values]
+    return np.exp(pooled_mean_draws(logs, present, counts))
+
+
+def pooled_mean_draws(sums: Sequence[float], weights: Sequence[float], counts: Floats) -> Floats:
+    """Bootstrap draws of sum(sums) / sum(weights) over n problems; NaN where a resample has no weight.
+
+    ``sums``: of each problem, what it adds up to with its own weight in it.
+    """
+    total = resampled_sums(weights, counts)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.exp(np.where(weights > 0, counts @ logs / weights, np.nan))
+        return np.where(total > 0, resampled_sums(sums, counts) / total, np.nan)
 
 
-def share_interval(hits: Sequence[bool], counts: Floats, confidence: float = protocol.CONFIDENCE) -> Interval | None:
+def share_interval(hits: Sequence[float], counts: Floats, confidence: float = protocol.CONFIDENCE) -> Interval | None:
     """Interval of a share of problems: bootstrap, but exact where that says nothing. None for no problem.
 
-    Where all or none hit, every resample looks alike and the bootstrap would claim certainty.
+    Where all or none hit, every resample looks alike and the bootstrap would claim certainty. ``hits`` may be rates,
+    a chance from 0 to 1 per problem: there is no exact interval then, and None where there are too few problems or
+    all have the same rate.
     """
     n, hit = len(hits), sum(hits)
     if n == 0:
         return None
-    if hit in (0, n) or n < minimum_units(confidence):
-        return exact_share_interval(hit, n, confidence)
+    counted = all(value in (0, 1) for value in hits)
+    if counted and (hit in (0, n) or n < minimum_units(confidence)):
+        return exact_share_interval(round(hit), n, confidence)
+    if min(hits) == max(hits):
+        return None
     return percentile_interval(share_draws(hits, counts), n, confidence)
 
 
@@ -152,7 +175,8 @@ def clustered_share_interval(
     if hits.sum() in (0.0, sizes.sum()):
         return exact_share_interval(len(clusters) if hits.any() else 0, len(clusters), confidence)
     counts = resample_counts(len(clusters), seed_from("clusters", clusters), resamples)
-    return percentile_interval((counts @ hits) / (counts @ sizes), len(clusters), confidence)
+    draws = resampled_sums(hits, counts) / resampled_sums(sizes, counts)
+    return percentile_interval(draws, len(clusters), confidence)
 
 
 def exact_share_interval(hit: int, n: int, confidence: float = protocol.CONFIDENCE) -> Interval:

@@ -173,17 +173,30 @@ class Bootstrap:
             return self._guard("init_error", lambda: factory(*init_inputs))
 
     def _place_model(self, model: Any, guard: dict[str, Any] | None) -> None:
-        """Take a model to the device; where there is a guard, each of its weights lies between closed memory."""
+        """Take a model to the device; where there is a guard, it lies around each of the model's weights.
+
+        Where a guard is open, only around those that the device did not have before, and that move in any case.
+        """
         import torch
 
         from kbverified.distributions import DTYPES
+        from kbverified.hardened.own_memory import around_weight
+        from kbverified.layout import Guard
 
         dtype = DTYPES[self.dtype] if self.dtype != "fp32" else None
-        self.model = self._guard("init_error", lambda: _place(model, self.device.torch_device, dtype))
-        if guard and guard["closed"] and isinstance(self.model, torch.nn.Module):
-            around = (guard["gap_bytes"], guard["align_bytes"], guard["rubbish"])
+        here = self.device.torch_device
+        open_guard = guard and not guard["closed"] and isinstance(model, torch.nn.Module)
+        stay = self._guard("init_error", lambda: _addresses(model, here.type)) if open_guard else set()
+        self.model = self._guard("init_error", lambda: _place(model, here, dtype))
+        if guard and isinstance(self.model, torch.nn.Module):
+
+            def guarded(tensor: torch.Tensor) -> torch.Tensor:
+                if tensor.layout is not torch.strided or tensor.data_ptr() in stay:
+                    return tensor
+                return around_weight(self.device, tensor, Guard(**guard))
+
             # As moving a model to a device does it, which every candidate has to bear.
-            self._guard("init_error", lambda: self.model._apply(lambda t: self.device.guarded_copy(t, *around)))
+            self._guard("init_error", lambda: self.model._apply(guarded))
         self.device.synchronize()
 
     def _factory(self, message: dict[str, Any]) -> tuple[Any, Any]:
@@ -316,12 +329,33 @@ class Bootstrap:
         if self.guard:
             self.device.fill_free_memory([*self.set_bytes] * 2, self.guard["rubbish"])
         torch.manual_seed(message["forward_seed"])
-        result = self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
+        if message.get("own_memory"):
+            try:
+                result = self._launch_between_guards(arguments, message["own_memory"])
+            except Failed:
+                raise
+            except BaseException as error:  # nothing is said of who does not run that way
+                return {"ok": True, "unwatched": writable(f"{type(error).__name__}: {_text(error)}"[:300])}
+        else:
+            result = self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
         self._deliver(result)
         del result
         self.device.release_cached()  # what only torch's allocator still holds is the judge's to use
         counts = {"compiled": _compiled_graphs()} if self.compiles else {}
         return {"ok": True, "builds": self.builds, **counts}
+
+    def _launch_between_guards(self, arguments: list[Any], guard: dict[str, Any]) -> Any:
+        """One launch in which guards lie around what torch allocates: closed ones end the process, open ones are
+        looked at. Raises what the candidate raises, and Failed."""
+        from kbverified.hardened.own_memory import OwnMemory
+        from kbverified.layout import Guard
+
+        own = OwnMemory(self.device, Guard(**guard))
+        with own:
+            result = self._finish(self._launch(arguments))
+        if (beyond := own.overwritten()) is not None:
+            raise Failed("runtime_error", f"it {beyond}")
+        return result
 
     def _finish(self, result: Any) -> Any:
         self.device.synchronize()
@@ -416,6 +450,16 @@ class Bootstrap:
 def _place(model: Any, device: Any, dtype: Any) -> Any:
     moved = model.to(device=device, dtype=dtype) if dtype is not None else model.to(device)
     return model if moved is None else moved
+
+
+def _addresses(model: Any, device_type: str) -> set[int]:
+    """Where on this kind of device parameters and buffers lie."""
+    import itertools
+
+    import torch
+
+    every = itertools.chain(model.parameters(), model.buffers())
+    return {t.data_ptr() for t in every if t.layout is torch.strided and t.device.type == device_type}
 
 
 def writable(text: str) -> str:

@@ -8,12 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from kbverified import layout
 from kbverified.devices.cpu import CpuDevice
+from kbverified.hardened.own_memory import OwnMemory
 from kbverified.judge.hardened import guard_of
 from kbverified.protocol import HARDENED_RUBBISH
 from kbverified.records import TensorSpec
@@ -89,6 +91,78 @@ def test_what_has_no_memory_of_its_own_for_each_element_stays_as_it_is():
     assert DEVICE.guarded_copy(expanded, GUARD.gap_bytes, GUARD.align_bytes, 0) is expanded
 
 
+OPEN = replace(GUARD, closed=False, gap_bytes=4096)
+
+
+@pytest.mark.parametrize("guard", [GUARD, OPEN])
+def test_what_operators_return_is_the_same_between_guards_and_views_are_left(guard):
+    x = torch.randn(300, 7)
+    with OwnMemory(DEVICE, guard) as own:
+        found = [
+            x.t(),
+            x.add_(0),
+            torch.add(x, 1, out=torch.empty(0)),
+            x.expand(2, 300, 7),
+            x[:0] + 1,
+            x * 2,
+            x.t() * 2,
+        ]
+        values, places = x.topk(3)
+    assert own.guarded == 4  # the last two, and both of topk's
+    assert [t.data_ptr() for t in (found[0], found[1], found[3])] == [x.data_ptr()] * 3
+    assert torch.equal(found[5], x * 2) and torch.equal(found[6], x.t() * 2)
+    assert found[6].stride() == (x.t() * 2).stride() and found[6].untyped_storage().nbytes() == 300 * 7 * 4
+    assert all(torch.equal(a, b) for a, b in zip((values, places), x.topk(3), strict=True))
+    with pytest.raises(RuntimeError, match="not resizable"):
+        found[5].resize_(10_000)
+
+
+def test_closed_guards_end_who_goes_beyond_what_torch_allocates():
+    with OwnMemory(DEVICE, GUARD):
+        made = torch.zeros(1000)
+    beyond = made.data_ptr() + -(-4000 // 64) * 64
+    assert end_of_reading(beyond - 1) == 0 and end_of_reading(beyond) == signal.SIGSEGV
+    assert end_of_reading(made.data_ptr() // GUARD.page_bytes * GUARD.page_bytes - 1) == signal.SIGSEGV
+
+
+@pytest.mark.parametrize(
+    ("place", "told"), [(-1, "4 bytes before and 0 behind"), (1000, "0 bytes before and 4 behind")]
+)
+def test_open_guards_tell_who_wrote_into_them_and_what_is_read_there_is_rubbish(place, told):
+    with OwnMemory(DEVICE, OPEN) as own:
+        made = torch.zeros(1000)
+    assert own.overwritten() is None
+    address = made.data_ptr() + 4 * place
+    assert ctypes.string_at(address, 4) == bytes([OPEN.rubbish]) * 4
+    ctypes.memset(address, 0, 4)
+    assert own.overwritten() == f"wrote {told} a tensor of 4000 bytes that torch allocated"
+
+
+def test_guards_have_bounds(monkeypatch):
+    monkeypatch.setattr("kbverified.hardened.own_memory.HARDENED_OWN_TENSORS_MAX", 2)
+    with OwnMemory(DEVICE, GUARD) as own:
+        made = [torch.zeros(4) + i for i in range(3)]
+    assert own.guarded == 2 and [int(t[0]) for t in made] == [0, 1, 2]
+    monkeypatch.setattr(type(DEVICE), "free_bytes", lambda self: 40_000)
+    with OwnMemory(DEVICE, OPEN) as own:  # a quarter of it, and a guard takes 8 KiB: the second finds too little
+        torch.zeros(4), torch.zeros(4)
+    assert own.guarded == 1
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda"])
+def test_an_open_plan_ends_with_a_gap_and_tells_what_was_written_into_it(kind):
+    guard = guard_of(kind, 1)
+    slots, nbytes = layout.plan(SPECS, guard=guard)
+    last = slots[-1]["at"] + 6000
+    assert nbytes - last >= (0 if guard.closed else guard.gap_bytes)
+    buffer = torch.zeros(nbytes, dtype=torch.uint8)
+    layout.fill_between(buffer, slots, guard.rubbish)
+    layout.views(buffer, slots)[0].fill_(3)
+    assert layout.is_between(buffer, slots, guard.rubbish)
+    buffer[slots[1]["at"] - 1] ^= 1
+    assert not layout.is_between(buffer, slots, guard.rubbish)
+
+
 @pytest.mark.parametrize("kind", ["cpu", "cuda"])
 def test_the_rubbish_changes_from_trial_to_trial(kind):
     assert [guard_of(kind, number).rubbish for number in range(7)] == [*HARDENED_RUBBISH, *HARDENED_RUBBISH, 0x7F]
@@ -101,6 +175,7 @@ def test_the_rubbish_changes_from_trial_to_trial(kind):
 FILLS = """
 import ctypes, sys, torch
 from kbverified.devices.cpu import CpuDevice
+from kbverified.hardened.own_memory import OwnMemory
 byte, libc = int(sys.argv[1]), ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 CpuDevice().fill_free_memory([], byte)
@@ -122,6 +197,7 @@ def test_free_memory_is_filled_in_blocks_of_every_size(byte, found):
 SMALL = """
 import ctypes, torch
 from kbverified.devices.cpu import CpuDevice
+from kbverified.hardened.own_memory import OwnMemory
 libc = ctypes.CDLL(None)
 libc.malloc.restype = ctypes.c_void_p
 sizes = (40, 104, 488, 1016)

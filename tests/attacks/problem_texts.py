@@ -75,6 +75,8 @@ def small(answer: str, inputs: str = "torch.rand(64, 64)", arguments: str = "x",
 
 
 GATED = "self.linear = nn.Linear(64, 64); self.gate = nn.Parameter(torch.zeros(1))"
+GROUPS = "self.norm = nn.GroupNorm(4, 16)"
+LABELLED = "torch.rand(2048, 2048), torch.randint(0, 2, (2048,)).float() * 2 - 1"
 TWO = "torch.rand(64, 64), torch.rand(64, 64)"
 MANY = "torch.rand(1 << 21), torch.rand(1 << 21)"
 
@@ -92,6 +94,9 @@ PROBLEMS = {
     "product": small("x * y", TWO, "x, y"),
     "faint": small("5e-4 * x"),
     "fainter": small("1e-4 * x"),
+    "hinge": small("torch.clamp(1 - x * y, min=0).mean()", LABELLED, "x, y"),
+    "products": small("torch.cumprod(x, dim=1)", "torch.rand(64, 1024)"),
+    "groups": small("self.norm(x).mean(dim=(1, 2, 3))", "torch.randn(8, 16, 8, 8)", weights=GROUPS),
     "linear": small("torch.relu(self.linear(x))", weights="self.linear = nn.Linear(64, 64)"),
     "norm": small("self.norm(x)", weights="self.norm = nn.LayerNorm(64)"),
     "gated": small("x + self.gate * F.gelu(self.linear(x))", weights=GATED),

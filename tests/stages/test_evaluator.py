@@ -64,7 +64,7 @@ def comparable(value, key=""):
     if key in ("outputs_verified", "k", "baseline_k", "batches", "outcome"):  # how much was checked depends on the time
         return "some"
     if key == "rounds" and isinstance(value, list):  # their number depends on the time
-        return comparable(value[0])
+        return comparable(value[0]) if value else value
     if isinstance(value, dict):
         if value.get("verdict") == "unstable":  # a busy CPU gave no time, which can befall either
             value = {**value, "verdict": "pass", "detail": None}

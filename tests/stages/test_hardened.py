@@ -10,7 +10,7 @@ from stage_places import Place
 
 from kbverified.hardened.laws import LAWS
 from kbverified.hardened.verdict import judge
-from kbverified.judge.hardened import FRESH_WEIGHTS
+from kbverified.judge.hardened import FRESH_WEIGHTS, OWN_MEMORY
 from kbverified.records import GateRecord, ProblemRecord
 
 NORM = """
@@ -26,7 +26,7 @@ class Model(nn.Module):
         return self.norm(x)
 
 def get_inputs():
-    return [torch.randn(32, 64)]
+    return [torch.randn(33, 64)]
 
 def get_init_inputs():
     return []
@@ -39,6 +39,28 @@ BY_HAND = HONEST.replace("nn.LayerNorm(64)", "nn.LayerNorm(64)\n        self.nor
 DIES = HONEST.replace(
     "return self", "import os\n        if x.abs().amax() > 20:\n            os._exit(0)\n        return self"
 )
+
+# What no guard can be put around: torch does not let its memory grow.
+RESIZES = HONEST.replace(
+    "return self.norm(x)", "return torch.empty(1).resize_(x.numel()).view(x.shape).copy_(self.norm(x))"
+)
+NEIGHBOUR = """
+import ctypes
+import torch
+import torch.nn as nn
+
+class ModelNew(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(64)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 4:  # beyond the published distributions: what lies before an input is nobody's there
+            ctypes.memset(x.data_ptr() - 16, 1, 16)
+        return self.norm(x)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +84,7 @@ def test_the_audit_knows_every_law_and_what_each_tells_apart(norms):
 def test_an_honest_kernel_passes_and_its_weights_were_moved(norms):
     record = gated(norms, HONEST, 0)
     assert (record.verdict, judge(record, None).verdict) == ("pass", "pass")
-    assert [trial.law for trial in record.hardened] == [*LAWS, FRESH_WEIGHTS]
+    assert [trial.law for trial in record.hardened] == [*LAWS, OWN_MEMORY, FRESH_WEIGHTS]
     last = record.hardened[-1]
     assert (last.comparable, last.parameters) == (True, {"perturbed": True})
     assert record.hardened[0].parameters["0"].keys() == {"scale", "offset"}
@@ -111,3 +133,18 @@ def test_a_worker_that_ends_under_a_law_fails_the_hardened_test_alone(norms):
 def test_who_fails_the_four_distributions_has_no_hardened_trial(norms):
     record = gated(norms, HONEST.replace("self.norm(x)", "self.norm(x) + 1"), 4)
     assert record.hardened == () and "fails the hidden test" in record.hardened_why_not
+
+
+def test_who_does_not_run_between_guards_is_not_judged_by_them(norms):
+    record = gated(norms, RESIZES, 8)
+    own, last = record.hardened[-2:]
+    assert own.law == OWN_MEMORY and not own.applicable and "not resizable" in own.detail
+    assert (last.law, last.failure, last.comparable) == (FRESH_WEIGHTS, None, True)
+    assert judge(record, None).verdict == "pass"
+
+
+def test_who_writes_beside_an_input_is_found_out(norms):
+    """In front of it, where the rest of a page is nobody's: 33 rows fill no whole pages."""
+    record = gated(norms, NEIGHBOUR, 9)
+    assert record.verdict == "pass" and judge(record, None).verdict == "mutates_input"
+    assert "memory beside an input" in record.hardened[0].detail

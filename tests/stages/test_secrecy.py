@@ -15,10 +15,11 @@ from stage_places import HONEST, Place
 # is a real one, in a process of its own.
 from kbverified import protocol
 from kbverified.hardened.laws import LAWS
+from kbverified.judge.hardened import OWN_MEMORY
 
 RECORDER = """
 import hashlib, json, sys
-from kbverified.judge import exchange, inputs, party, reference, rounds, trial
+from kbverified.judge import exchange, gate, inputs, party, reference, rounds, trial
 events, messages, seeds = [], [], []
 
 def bits(tensors):
@@ -55,7 +56,7 @@ def recording_writer(self, index, inputs):
     return write_and_tell
 
 exchange.Exchange.writer = recording_writer
-for module in (trial, rounds, inputs):
+for module in (trial, rounds, inputs, gate):
     around(module, "secret_seed", lambda r, a, k: seeds.append(r))
 
 from kbverified.cli import main
@@ -65,7 +66,7 @@ raise SystemExit(code)
 """
 
 
-TRIALS = [*protocol.DISTRIBUTIONS, *LAWS]
+TRIALS = [*protocol.DISTRIBUTIONS, *LAWS, OWN_MEMORY]
 """What a problem without weights is asked."""
 
 
@@ -87,6 +88,18 @@ def gated(place):
     return recorded(place, "hidden-gate", item)
 
 
+def of_trials(found: dict) -> list:
+    """What happened in trials. Before them the judge may do some of it once, on draws that no trial has."""
+    steps = found["events"]
+    first = next(i for i, event in enumerate(steps) if event[0] == "post buffers") - 1
+    assert steps[first][0] == "draw"
+    before, trials = steps[:first], steps[first:]
+    drawn = [event[1] for event in before if event[0] == "draw"]
+    assert {event[0] for event in before} <= {"draw", "expected", "post start"}
+    assert not [event for event in trials if event[0] in ("draw", "offer", "expected") and event[1] in drawn]
+    return trials
+
+
 @pytest.fixture(scope="module")
 def timed(place, gated):
     return recorded(place, "time-fp32", place.item(HONEST))
@@ -101,8 +114,9 @@ def no_seed_in_messages(found: dict) -> None:
 
 
 def test_the_gate_tells_no_seed(gated):
-    assert len(gated["seeds"]) == len(TRIALS)
-    four, more = (["buffers", "forward"] * len(laws) for laws in (protocol.DISTRIBUTIONS, LAWS))
+    assert len(gated["seeds"]) >= len(TRIALS)
+    four, more = (["buffers", "forward"] * len(laws) for laws in (protocol.DISTRIBUTIONS, [*LAWS, OWN_MEMORY]))
+    more[1:2] = ["forward"] * protocol.HARDENED_LAUNCHES
     assert [m["do"] for m in gated["messages"]] == ["start", *four, "flags", *more]
     no_seed_in_messages(gated)
 
@@ -127,23 +141,27 @@ def test_a_message_holds_shapes_and_places_and_public_seeds_only(gated):
 
 
 def test_the_expected_output_is_made_after_the_answer_was_taken(gated):
-    trial = ["draw", "offer", "post forward", "take", "release", "draw", "unchanged", "expected"]
-    steps = [event[0] for event in gated["events"] if event[0] in trial]
-    assert steps == trial * len(TRIALS)
+    def trial(launches: int) -> list[str]:
+        return ["draw", "offer", *["post forward", "take"] * launches, "release", "draw", "unchanged", "expected"]
+
+    steps = [event[0] for event in of_trials(gated) if event[0] in trial(1)]
+    twice = next(iter(LAWS))
+    assert steps == [step for name in TRIALS for step in trial(protocol.HARDENED_LAUNCHES if name == twice else 1)]
 
 
 def test_inputs_are_drawn_again_and_equal_and_the_reference_gets_the_private_draw(gated):
-    draws = [event for event in gated["events"] if event[0] == "draw"]
+    events = of_trials(gated)
+    draws = [event for event in events if event[0] == "draw"]
     assert len(draws) == 2 * len(TRIALS)
-    others = {event[0]: [] for event in gated["events"]}
-    for event in gated["events"]:
+    others = {event[0]: [] for event in events}
+    for event in events:
         others[event[0]].append(event[1] if len(event) > 1 else None)
     for trial in range(len(TRIALS)):
         first, second = draws[2 * trial : 2 * trial + 2]
         assert first == second
         assert others["offer"][trial] == others["unchanged"][trial] == others["expected"][trial] == first[1]
     assert len({event[1][0] for event in draws}) == len(TRIALS)  # no trial repeats another's
-    assert [event[2] for event in draws[::2]] == TRIALS
+    assert [event[2] for event in draws[::2]] == [*TRIALS[:-1], protocol.STANDARD_DISTRIBUTION]
 
 
 def test_inputs_are_redrawn_between_timed_rounds(timed):

@@ -2,7 +2,9 @@
 
 import json
 import random
+import struct
 
+import pandas as pd
 import pytest
 import record_factory as rf
 
@@ -272,6 +274,24 @@ def test_only_whole_tables_are_written_and_read(tmp_path):
     (tmp_path / "z.parquet").write_bytes(b"no parquet")
     with pytest.raises(RecordError, match=r"z\.parquet: not a readable Parquet file"):
         kernel_table.read_parquet(tmp_path / "z.parquet")
+
+
+def test_a_damaged_table_is_an_error_that_names_it_and_never_another_number(tmp_path):
+    whole = tmp_path / "whole.parquet"
+    aggregation.write_parquet(aggregate_generator(tmp_path, "gen", [KEY], SETTINGS), whole)
+    content, rows = whole.read_bytes(), kernel_table.read_parquet(whole)
+    (footer_bytes,) = struct.unpack("<I", content[-8:-4])  # parquet-format: the footer's length, then PAR1
+    damaged = tmp_path / "damaged.parquet"
+    named = 0
+    for at in range(16, len(content) - footer_bytes - 24, 499):
+        damaged.write_bytes(content[:at] + bytes(byte ^ 0x5A for byte in content[at : at + 8]) + content[at + 8 :])
+        try:
+            found = kernel_table.read_parquet(damaged)
+        except RecordError as error:
+            named += str(damaged) in str(error) and "Delete it and rerun" in str(error)
+        else:  # of what only describes a page
+            pd.testing.assert_frame_equal(found, rows)
+    assert named > 10
 
 
 def test_a_row_cannot_have_a_column_that_the_table_lacks():

@@ -228,6 +228,17 @@ def test_a_fresh_machine_redoes_nothing_that_is_done(
     assert json.loads(packed["report.json"])["restored"] == 12
 
 
+def test_sources_from_the_future_of_a_clock_that_was_put_back_redo_nothing(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = fresh_machine(done, tmp_path / "second", monkeypatch, "records")
+    in_an_hour = time.time() + 3600
+    for source in (*root.glob("generations/**/*.py"), *root.glob("problems/**/*.py")):
+        os.utime(source, (in_an_hour, in_an_hour))
+    assert call("--resume", *(p.name for p in sorted(root.glob("*.tar.xz")))) == 0
+    assert ran(root) == []
+
+
 def test_with_the_state_an_edited_stage_reruns_and_without_it_an_edited_source(
     done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import errno
 import hashlib
-import http.server
 import json
 import os
-import threading
+import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from endpoint_server import Answer, EndpointServer, completion, error, html, serve
 
 from kbverified import endpoint, generators
+from kbverified.endpoint_settings import EndpointFault
 from kbverified.extraction import classify
 from kbverified.generators import GeneratorError, GeneratorSpec, discover_candidates, generate, read_generators
 from kbverified.keys import CandidateKey
@@ -118,72 +120,24 @@ SPEC = GeneratorSpec(
     max_tokens=100,
 )
 KEY = CandidateKey("gen", "kb", "level1_1", 0)
-Answer = tuple[int, dict[str, Any] | str]
-
-
-def completion(content: str | None, **message: object) -> Answer:
-    finish = message.pop("finish_reason", "stop")
-    return 200, {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 1,
-        "model": "served-model",
-        "choices": [
-            {"index": 0, "finish_reason": finish, "message": {"role": "assistant", "content": content, **message}}
-        ],
-        "usage": {"prompt_tokens": 11, "completion_tokens": 22, "total_tokens": 33},
-    }
-
-
-def error(status: int, message: str) -> Answer:
-    return status, {"error": {"message": message, "type": "some_error", "param": None, "code": None}}
-
-
-class Endpoint:
-    """Speaks /v1/chat/completions: answers in the order given, the last one ever after; keeps the requests."""
-
-    def __init__(self) -> None:
-        self.answers: list[Answer] = [completion(f"Here:\n```python\n{CODE}```")]
-        self.requests: list[dict[str, Any]] = []
-        self.authorization: list[str | None] = []
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.requests.append({"path": self.path, **json.loads(body)})
-                outer.authorization.append(self.headers["Authorization"])
-                status, answer = outer.answers[min(len(outer.requests), len(outer.answers)) - 1]
-                data = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "text/html" if isinstance(answer, str) else "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.send_header("retry-after-ms", "1")
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Endpoint]:
-    started = Endpoint()
-    thread = threading.Thread(target=started.server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    monkeypatch.setenv("KBV_TEST_URL", started.url)
+def api(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[EndpointServer]:
+    monkeypatch.setattr(endpoint, "BACKOFF_S", 0.01)
     monkeypatch.setenv("KBV_TEST_KEY", SECRET)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     problem = tmp_path / "problems/kb/level1_1.py"
     problem.parent.mkdir(parents=True)
     problem.write_text("class Model: pass  # the reference\n")
-    yield started
-    started.server.shutdown()
-    thread.join()
-    started.server.server_close()
+    with serve(completion(f"Here:\n```python\n{CODE}```", model="served-model")) as server:
+        monkeypatch.setenv("KBV_TEST_URL", server.url)
+        yield server
+
+
+def stored(root: Path) -> list[Path]:
+    """The answers in the store."""
+    return sorted((root / "generations/gen/responses").glob("*.json"))
 
 
 def make(root: Path, spec: GeneratorSpec = SPEC, key: CandidateKey = KEY) -> generators.Outcome:
@@ -196,7 +150,7 @@ def candidate(root: Path, key: CandidateKey = KEY) -> tuple[bytes, Generation]:
     return data, generation
 
 
-def test_an_answer_becomes_a_candidate(api: Endpoint, tmp_path: Path) -> None:
+def test_an_answer_becomes_a_candidate(api: EndpointServer, tmp_path: Path) -> None:
     assert make(tmp_path).did == "asked"
     data, generation = candidate(tmp_path)
     assert data == CODE.encode()
@@ -209,15 +163,15 @@ def test_an_answer_becomes_a_candidate(api: Endpoint, tmp_path: Path) -> None:
     assert (request["temperature"], request["max_tokens"]) == (0.5, 100)
     assert "# the reference" in request["messages"][-1]["content"]
     assert "ModelNew" in request["messages"][-1]["content"]
-    assert api.authorization == [f"Bearer {SECRET}"]
+    assert [headers["authorization"] for headers in api.headers] == [f"Bearer {SECRET}"]
 
 
-def test_unset_settings_are_not_sent(api: Endpoint, tmp_path: Path) -> None:
+def test_unset_settings_are_not_sent(api: EndpointServer, tmp_path: Path) -> None:
     make(tmp_path, SPEC.model_copy(update={"temperature": None, "max_tokens": None}))
     assert not {"temperature", "max_tokens"} & set(api.requests[0])
 
 
-def test_the_prompt_names_device_and_dtype(api: Endpoint, tmp_path: Path) -> None:
+def test_the_prompt_names_device_and_dtype(api: EndpointServer, tmp_path: Path) -> None:
     for sample, (devices, dtype) in enumerate([("any", "fp32"), ("cuda", "bf16"), ("cpu", "fp32")]):
         spec = SPEC.model_copy(update={"devices": devices, "dtype": dtype})
         make(tmp_path, spec, CandidateKey("gen", "kb", "level1_1", sample))
@@ -226,14 +180,14 @@ def test_the_prompt_names_device_and_dtype(api: Endpoint, tmp_path: Path) -> Non
     assert ["bfloat16" in text for text in texts] == [False, True, False]
 
 
-def test_the_key_is_stored_nowhere(api: Endpoint, tmp_path: Path) -> None:
+def test_the_key_is_stored_nowhere(api: EndpointServer, tmp_path: Path) -> None:
     make(tmp_path)
     files = [path for path in (tmp_path / "generations").rglob("*") if path.is_file()]
-    assert len(files) == 3
+    assert len(stored(tmp_path)) == 1
     assert not any(SECRET in path.read_text() or "127.0.0.1" in path.read_text() for path in files)
 
 
-def test_a_stored_answer_is_replayed_and_not_paid_for_twice(api: Endpoint, tmp_path: Path) -> None:
+def test_a_stored_answer_is_replayed_and_not_paid_for_twice(api: EndpointServer, tmp_path: Path) -> None:
     make(tmp_path)
     assert make(tmp_path).did == "unchanged"
     KEY.source_path(tmp_path).unlink()
@@ -245,7 +199,7 @@ def test_a_stored_answer_is_replayed_and_not_paid_for_twice(api: Endpoint, tmp_p
     assert len(api.requests) == 1
 
 
-def test_a_replay_needs_neither_key_nor_endpoint(api: Endpoint, tmp_path: Path, monkeypatch) -> None:
+def test_a_replay_needs_neither_key_nor_endpoint(api: EndpointServer, tmp_path: Path, monkeypatch) -> None:
     make(tmp_path)
     KEY.source_path(tmp_path).unlink()
     monkeypatch.delenv("KBV_TEST_KEY")
@@ -253,7 +207,7 @@ def test_a_replay_needs_neither_key_nor_endpoint(api: Endpoint, tmp_path: Path, 
     assert make(tmp_path).did == "replayed"
 
 
-def test_every_sample_is_asked_for(api: Endpoint, tmp_path: Path) -> None:
+def test_every_sample_is_asked_for(api: EndpointServer, tmp_path: Path) -> None:
     second = CandidateKey("gen", "kb", "level1_1", 1)
     api.answers.append(completion("x = 2\n"))
     make(tmp_path)
@@ -273,7 +227,7 @@ def test_every_sample_is_asked_for(api: Endpoint, tmp_path: Path) -> None:
     ],
 )
 def test_an_answer_without_code_is_a_candidate_that_fails(
-    api: Endpoint, tmp_path: Path, answer: Answer, words: str
+    api: EndpointServer, tmp_path: Path, answer: Answer, words: str
 ) -> None:
     api.answers = [answer]
     assert make(tmp_path).did == "asked"
@@ -287,7 +241,7 @@ def test_an_answer_without_code_is_a_candidate_that_fails(
     assert len(api.requests) == 1
 
 
-def test_a_truncated_answer_says_so(api: Endpoint, tmp_path: Path) -> None:
+def test_a_truncated_answer_says_so(api: EndpointServer, tmp_path: Path) -> None:
     api.answers = [completion("```python\nclass ModelNew:\n    def f(", finish_reason="length")]
     make(tmp_path)
     data, generation = candidate(tmp_path)
@@ -295,7 +249,7 @@ def test_a_truncated_answer_says_so(api: Endpoint, tmp_path: Path) -> None:
     assert str(generation.detail).startswith("finish_reason length; the fence is not closed")
 
 
-def test_a_lone_surrogate_loses_no_answer(api: Endpoint, tmp_path: Path) -> None:
+def test_a_lone_surrogate_loses_no_answer(api: EndpointServer, tmp_path: Path) -> None:
     api.answers = [completion(f"```python\n{CODE}# \ud800 \U0001f600\n```")]
     make(tmp_path)
     first = candidate(tmp_path)[0]
@@ -306,7 +260,7 @@ def test_a_lone_surrogate_loses_no_answer(api: Endpoint, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("status", [500, 429, 408])
-def test_passing_faults_are_retried_by_the_client(api: Endpoint, tmp_path: Path, status: int) -> None:
+def test_passing_faults_are_retried_by_the_client(api: EndpointServer, tmp_path: Path, status: int) -> None:
     api.answers = [error(status, "busy"), error(status, "busy"), completion(CODE)]
     assert make(tmp_path).did == "asked"
     assert len(api.requests) == 3
@@ -315,37 +269,30 @@ def test_passing_faults_are_retried_by_the_client(api: Endpoint, tmp_path: Path,
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (error(500, "on fire"), "no answer after .* on fire"),
+        (error(500, "on fire"), "no answer after 1 retries.* on fire"),
         (error(401, f"Incorrect API key {SECRET}"), "refuses the API key"),
         (error(403, "no"), "refuses the API key"),
-        ((200, "<html>A portal</html>"), r"no chat completion.*A portal.*end in /v1"),
-        ((200, {"error": {"message": "overloaded"}}), "no chat completion.*overloaded"),
-        (
-            (200, {"id": "x", "choices": [], "created": 1, "model": "m", "object": "chat.completion"}),
-            "no chat completion",
-        ),
+        (html(), r"no chat completion.*A portal.*end in /v1"),
+        (Answer({"error": {"message": "overloaded"}}), "an error instead of an answer: overloaded"),
     ],
 )
-def test_faults_write_nothing(
-    api: Endpoint, tmp_path: Path, answer: Answer, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(endpoint, "MAX_RETRIES", 1)
+def test_faults_write_no_sample(api: EndpointServer, tmp_path: Path, answer: Answer, words: str) -> None:
     api.answers = [answer]
-    with pytest.raises(endpoint.EndpointFault, match=words) as caught:
-        make(tmp_path)
+    with pytest.raises(EndpointFault, match=words) as caught:
+        make(tmp_path, SPEC.model_copy(update={"retries": 1}))
     assert SECRET not in str(caught.value)
     assert "gen/kb/level1_1/0" in str(caught.value)
-    assert not [path for path in (tmp_path / "generations").rglob("*") if path.is_file()]
+    assert stored(tmp_path) == [] and not KEY.source_path(tmp_path).exists()
 
 
-def test_a_request_that_is_wrong_is_bad_input(api: Endpoint, tmp_path: Path) -> None:
+def test_a_request_that_is_wrong_is_bad_input(api: EndpointServer, tmp_path: Path) -> None:
     api.answers = [error(404, "The model `some-model` does not exist")]
     with pytest.raises(endpoint.RequestRejected, match=r"model 'some-model'.*does not exist"):
         make(tmp_path)
     assert len(api.requests) == 1
 
 
-def test_the_limit_is_renamed_for_models_that_ask_for_it(api: Endpoint, tmp_path: Path) -> None:
+def test_the_limit_is_renamed_for_models_that_ask_for_it(api: EndpointServer, tmp_path: Path) -> None:
     api.answers = [error(400, "'max_tokens' is not supported. Use 'max_completion_tokens' instead."), completion(CODE)]
     make(tmp_path)
     assert api.requests[1]["max_completion_tokens"] == 100
@@ -359,7 +306,7 @@ def edit_source(root: Path) -> Path:
     return path
 
 
-def test_an_edited_sample_is_kept_and_told(api: Endpoint, tmp_path: Path) -> None:
+def test_an_edited_sample_is_kept_and_told(api: EndpointServer, tmp_path: Path) -> None:
     make(tmp_path)
     path = edit_source(tmp_path)
     metadata = KEY.metadata_path(tmp_path).read_bytes()
@@ -371,7 +318,7 @@ def test_an_edited_sample_is_kept_and_told(api: Endpoint, tmp_path: Path) -> Non
     assert len(api.requests) == 1
 
 
-def test_a_sample_placed_by_hand_is_kept_for_ever(api: Endpoint, tmp_path: Path) -> None:
+def test_a_sample_placed_by_hand_is_kept_for_ever(api: EndpointServer, tmp_path: Path) -> None:
     KEY.source_path(tmp_path).parent.mkdir(parents=True)
     edit_source(tmp_path)
     for words in ("placed by hand", "origin is import"):
@@ -383,7 +330,7 @@ def test_a_sample_placed_by_hand_is_kept_for_ever(api: Endpoint, tmp_path: Path)
     assert api.requests == []
 
 
-def test_unreadable_metadata_keeps_the_source(api: Endpoint, tmp_path: Path) -> None:
+def test_unreadable_metadata_keeps_the_source(api: EndpointServer, tmp_path: Path) -> None:
     make(tmp_path)
     KEY.metadata_path(tmp_path).write_text("{")
     outcome = make(tmp_path)
@@ -392,7 +339,7 @@ def test_unreadable_metadata_keeps_the_source(api: Endpoint, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("change", [{"model": "another"}, {"temperature": 0.9}, {"dtype": "bf16"}])
-def test_only_deleting_a_sample_asks_again(api: Endpoint, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_only_deleting_a_sample_asks_again(api: EndpointServer, tmp_path: Path, change: dict[str, Any]) -> None:
     make(tmp_path)
     changed = SPEC.model_copy(update=change)
     outcome = make(tmp_path, changed)
@@ -402,10 +349,10 @@ def test_only_deleting_a_sample_asks_again(api: Endpoint, tmp_path: Path, change
     KEY.source_path(tmp_path).unlink()
     assert make(tmp_path, changed).did == "asked"
     assert len(api.requests) == 2
-    assert len(list((tmp_path / "generations/gen/responses").iterdir())) == 2
+    assert len(stored(tmp_path)) == 2
 
 
-def test_a_kill_after_the_answer_costs_nothing(api: Endpoint, tmp_path: Path, monkeypatch) -> None:
+def test_a_kill_after_the_answer_costs_nothing(api: EndpointServer, tmp_path: Path, monkeypatch) -> None:
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -418,24 +365,16 @@ def test_a_kill_after_the_answer_costs_nothing(api: Endpoint, tmp_path: Path, mo
     assert len(api.requests) == 1
 
 
-def test_two_at_once_agree_on_one_answer(api: Endpoint, tmp_path: Path, monkeypatch) -> None:
-    """The second to arrive takes the stored answer, not its own, so that source and store never disagree."""
-    ask = endpoint.ask
-    api.answers = [completion("x = 'first'\n"), completion("x = 'second'\n")]
-
-    def overtaken(*arguments: Any) -> Any:
-        monkeypatch.setattr(endpoint, "ask", ask)
-        make(tmp_path)
-        KEY.source_path(tmp_path).unlink()
-        return ask(*arguments)
-
-    monkeypatch.setattr(endpoint, "ask", overtaken)
-    make(tmp_path)
+def test_two_at_once_pay_once(api: EndpointServer, tmp_path: Path) -> None:
+    api.answers = [completion("x = 'first'\n", wait_s=0.3), completion("x = 'second'\n")]
+    with ThreadPoolExecutor(2) as both:
+        outcomes = list(both.map(lambda _: make(tmp_path).did, range(2)))
+    assert sorted(outcomes) in (["asked", "replayed"], ["asked", "unchanged"])
     assert candidate(tmp_path)[0] == b"x = 'first'\n"
-    assert len(api.requests) == 2
+    assert len(api.requests) == 1
 
 
-def test_stored_answers_are_read_only_and_checked(api: Endpoint, tmp_path: Path) -> None:
+def test_stored_answers_are_read_only_and_checked(api: EndpointServer, tmp_path: Path) -> None:
     make(tmp_path)
     path = tmp_path / str(candidate(tmp_path)[1].response_path)
     assert path.stat().st_mode & 0o777 == 0o444
@@ -448,7 +387,9 @@ def test_stored_answers_are_read_only_and_checked(api: Endpoint, tmp_path: Path)
     assert len(api.requests) == 1
 
 
-def test_nothing_is_asked_for_that_cannot_be_kept(api: Endpoint, tmp_path: Path, command, monkeypatch, capsys) -> None:
+def test_nothing_is_asked_for_that_cannot_be_kept(
+    api: EndpointServer, tmp_path: Path, command, monkeypatch, capsys
+) -> None:
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -456,9 +397,9 @@ def test_nothing_is_asked_for_that_cannot_be_kept(api: Endpoint, tmp_path: Path,
     assert command() == 75
     assert "No space left" in capsys.readouterr().err
     assert api.requests == []
-    assert not [path for path in (tmp_path / "generations").rglob("*") if path.is_file()]
+    assert stored(tmp_path) == []
     monkeypatch.undo()
-    (tmp_path / "generations/gen/responses").rmdir()
+    shutil.rmtree(tmp_path / "generations/gen/responses")
     (tmp_path / "generations/gen/responses").write_text("a file where a folder should be")
     monkeypatch.setenv("KBV_TEST_URL", api.url)
     monkeypatch.setenv("KBV_TEST_KEY", SECRET)
@@ -467,7 +408,7 @@ def test_nothing_is_asked_for_that_cannot_be_kept(api: Endpoint, tmp_path: Path,
     assert api.requests == []
 
 
-def test_without_hard_links_answers_are_stored_all_the_same(api: Endpoint, tmp_path: Path, monkeypatch) -> None:
+def test_without_hard_links_answers_are_stored_all_the_same(api: EndpointServer, tmp_path: Path, monkeypatch) -> None:
     def no_links(*_: object) -> None:
         raise PermissionError
 
@@ -475,7 +416,7 @@ def test_without_hard_links_answers_are_stored_all_the_same(api: Endpoint, tmp_p
     assert make(tmp_path).did == "asked"
     KEY.source_path(tmp_path).unlink()
     assert make(tmp_path).did == "replayed"
-    assert [path.suffix for path in (tmp_path / "generations/gen/responses").iterdir()] == [".json"]
+    assert len(stored(tmp_path)) == 1
 
 
 # --- the command --------------------------------------------------------------------------------------------
@@ -494,7 +435,7 @@ def command(tmp_path: Path) -> Callable[..., int]:
     return call
 
 
-def test_command_line(api: Endpoint, tmp_path: Path, command, capsys) -> None:
+def test_command_line(api: EndpointServer, tmp_path: Path, command, capsys) -> None:
     assert command("--out", KEY.source_path(tmp_path)) == 0
     assert "asked" in capsys.readouterr().out
     assert candidate(tmp_path)[0] == CODE.encode()
@@ -504,21 +445,76 @@ def test_command_line(api: Endpoint, tmp_path: Path, command, capsys) -> None:
 
 
 @pytest.mark.parametrize("variable", ["KBV_TEST_KEY", "KBV_TEST_URL"])
-def test_a_missing_variable_is_a_fault(api: Endpoint, command, variable: str, monkeypatch, capsys) -> None:
+def test_a_missing_variable_is_a_fault(api: EndpointServer, command, variable: str, monkeypatch, capsys) -> None:
     monkeypatch.delenv(variable)
     assert command() == 75
     assert f"environment variable {variable}" in capsys.readouterr().err
     assert api.requests == []
 
 
-def test_an_endpoint_that_is_down_is_a_fault(api: Endpoint, command, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(endpoint, "MAX_RETRIES", 0)
+def test_an_endpoint_that_is_down_is_a_fault(api: EndpointServer, command, monkeypatch, capsys) -> None:
     monkeypatch.setenv("KBV_TEST_URL", "http://127.0.0.1:9/v1")
     assert command() == 75
     assert "gen/kb/level1_1/0: no answer" in capsys.readouterr().err
 
 
-def test_bad_input_is_told(api: Endpoint, tmp_path: Path, command, capsys) -> None:
+def test_a_spent_budget_is_exit_75_and_no_sample(api: EndpointServer, tmp_path: Path, command, capsys) -> None:
+    path = tmp_path / "limited.yaml"
+    row = {"generator": "gen", "origin": "api", "model": "m", "base_url": api.url, "max_tokens": 9, "budget_tokens": 9}
+    path.write_text(json.dumps([row]))
+    assert command("--generators-tsv", path) == 75
+    assert "gen/kb/level1_1/0: not asked: budget_tokens is 9" in capsys.readouterr().err
+    assert api.requests == [] and not KEY.source_path(tmp_path).exists()
+
+
+def test_rows_in_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "generators.yml"
+    path.write_text("""
+        - {generator: a, origin: api, model: m, base_url: "http://h/v1", extra_body: {x: {y: [1, null]}}, stream: yes}
+        - {generator: b, origin: import, note: null}
+    """)
+    a, b = read_generators(path)
+    assert (a.client().extra_body, a.stream, a.api_key_env, b.note) == ({"x": {"y": [1, None]}}, True, None, "")
+    assert a.settings == {"extra_body": {"x": {"y": [1, None]}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("generator: a", "not a list of rows"),
+        ("- [a]", "not a list of rows"),
+        ("- {generator: a, origin: api, colour: red}", "row 1: unknown column 'colour'"),
+        ("- {generator: a, origin: api, model: m}", "row 1: .*origin api needs base_url or base_url_env"),
+        ("- {generator: a, origin: import, stream: false}", "row 1: .*stream only go with origin api"),
+        ("- {generator: a, origin: import}\n- {generator: a, origin: import}", "row 2: .*'a' is there twice"),
+        (f"- {{api_key_env: {SECRET}: no", "no YAML at line 1"),
+        (f"- {{generator: a, origin: api, model: m, base_url: 'https://u:{SECRET}@h/v1'}}", "row 1: .*not shown"),
+        (f"- {{generator: a, origin: api, model: m, extra_body: {SECRET}}}", "row 1: column extra_body: .*not shown"),
+    ],
+)
+def test_yaml_errors_name_the_row_and_no_secret(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "generators.yaml"
+    path.write_text(text)
+    with pytest.raises(GeneratorError, match=rf"generators\.yaml: {words}") as caught:
+        read_generators(path)
+    assert SECRET not in str(caught.value)
+
+
+def test_an_extra_body_in_a_cell_is_json(tmp_path: Path) -> None:
+    rows = 'generator\torigin\tmodel\tbase_url\textra_body\na\tapi\tm\thttp://h/v1\t{"seed": 7}\n'
+    (spec,) = read_generators(table(tmp_path, rows))
+    assert spec.extra_body == {"seed": 7}
+
+
+def test_a_closed_generator_has_what_lies_there(api: EndpointServer, tmp_path: Path) -> None:
+    make(tmp_path)
+    closed = SPEC.model_copy(update={"closed": True, "samples": 5})
+    assert discover_candidates(tmp_path, closed, "kb", ["level1_1", "level1_2"]) == [KEY]
+    with pytest.raises(GeneratorError, match="generator gen: it is closed"):
+        make(tmp_path, closed)
+
+
+def test_bad_input_is_told(api: EndpointServer, tmp_path: Path, command, capsys) -> None:
     assert command("--out", tmp_path / "elsewhere.py") == 2
     assert command("--problem", "level9_9") == 2
     assert command("--problem", "nine") == 2

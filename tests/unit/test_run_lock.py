@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -45,6 +46,20 @@ def test_files_of_a_living_run_stay(folder: Path) -> None:
         assert len(list((folder / "locks").iterdir())) == 1
     finally:
         process.communicate("\n")
+
+
+def test_a_run_that_starts_while_another_clears_holds_its_lock_all_the_same(folder: Path) -> None:
+    """Without it a third run would take it for dead, and clear its files."""
+    clears = (
+        "import fcntl, sys, time; file = open(sys.argv[1] + '/kbverified.lock', 'w'); "
+        "fcntl.flock(file, fcntl.LOCK_EX); print('held', flush=True); time.sleep(0.5)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", clears, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "held\n"
+    assert not run_lock.hold(folder)
+    assert process.wait() == 0
+    with open(folder / "kbverified.lock") as another, pytest.raises(BlockingIOError):
+        fcntl.flock(another, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_a_child_that_outlives_its_run_holds_nothing(folder: Path) -> None:

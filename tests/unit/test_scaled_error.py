@@ -11,6 +11,8 @@ from kbverified.protocol import SCALED_ROW_ELEMENTS_MIN, SCALED_ROW_FLOOR
 from kbverified.scaled_error import Choice, scaled_error, wrong_elements
 
 LONG = SCALED_ROW_ELEMENTS_MIN
+ROUNDED = 5 * 2**-24
+"""Difference, |o|, scale, their sum and the quotient, each rounded once to float32."""
 
 
 def by_definition(answer: torch.Tensor, oracle: torch.Tensor, per_row: bool) -> float:
@@ -35,11 +37,23 @@ def test_it_is_what_it_says_whatever_the_chunks(shape, per_row, chunk):
     answer = (oracle + 0.01 * torch.randn(shape, dtype=torch.float64)).float()
     kept = oracle.clone()
     found = scaled_error(answer, oracle, chunk)
-    assert found.scaled == pytest.approx(by_definition(answer, oracle, per_row), rel=1e-12)
+    assert found.scaled == pytest.approx(by_definition(answer, oracle, per_row), rel=ROUNDED)
     apart = (answer.double() - oracle).square().mean().sqrt() / oracle.square().mean().sqrt()
-    assert found.rms == pytest.approx(apart.item(), rel=1e-12)
+    assert found.rms == pytest.approx(apart.item(), rel=ROUNDED)
     assert found.elements == oracle.numel()
     assert torch.equal(oracle, kept)  # a float64 oracle is not worked on in place
+
+
+@pytest.mark.parametrize("size", [1e-42, 1e-30, 1e-20, 1.0, 1e20, 1e30])
+@pytest.mark.parametrize("oracle_dtype", [torch.float32, torch.float64])
+def test_whatever_size_the_outputs_have(size, oracle_dtype):
+    torch.manual_seed(5)
+    oracle = (torch.randn(6, LONG, dtype=torch.float64) * size).to(oracle_dtype)
+    answer = (oracle.double() * (1 + 1e-3 * torch.randn(6, LONG, dtype=torch.float64))).float()
+    found = scaled_error(answer, oracle)
+    assert found.scaled == pytest.approx(by_definition(answer, oracle, True), rel=ROUNDED)
+    apart = (answer.double() - oracle.double()).square().mean().sqrt() / oracle.double().square().mean().sqrt()
+    assert found.rms == pytest.approx(apart.item(), rel=ROUNDED)
 
 
 def test_a_small_row_does_not_hide_behind_large_ones():

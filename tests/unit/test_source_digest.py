@@ -71,7 +71,7 @@ def test_an_unknown_stage_is_an_error() -> None:
         ("page/details.py", {"page"}),
         ("paper/table.py", {"paper"}),
         # Constants come in by value: tau must rerun no stage.
-        ("protocol.py", {"aggregate", "leaderboard", "page", "paper"}),
+        ("protocol.py", set(source_digest.INTERPRETING)),
         ("config.py", set()),
         ("progress.py", set()),
         ("generators.py", set()),
@@ -79,6 +79,11 @@ def test_an_unknown_stage_is_an_error() -> None:
 )
 def test_a_change_reaches_the_stages_that_depend_on_it(package: Path, module: str, stages: set[str]) -> None:
     assert changed_by(package / module, "\n_UNUSED = 1\n") == stages
+
+
+def test_who_decides_on_labels_asks_nobody_again() -> None:
+    assert "llm_judges/case.py" in names("llm-judge") and "llm_judges/decide.py" not in names("llm-judge")
+    assert "llm_judges/decide.py" in names("llm-labels") and "llm_judges/judge.py" not in names("llm-labels")
 
 
 def test_comments_docstrings_and_layout_change_nothing(package: Path) -> None:

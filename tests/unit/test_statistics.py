@@ -122,3 +122,39 @@ def test_clusters_of_which_all_or_none_hit_get_the_exact_interval():
         assert statistics.clustered_share_interval(units) == pytest.approx(expected)
     assert statistics.clustered_share_interval([("a", True), ("b", False)]) is None
     assert statistics.clustered_share_interval([]) is None
+
+
+def test_the_interval_of_rates_is_the_bootstrap_of_their_mean():
+    rates = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 0.4, 0.6]
+    counts = statistics.resample_counts(8, seed=1, resamples=500)
+    draws = np.sort(counts @ rates / 8)
+    found = statistics.share_interval(rates, counts)
+    assert found == statistics.percentile_interval(draws, 8)
+    assert draws[0] <= found.low < 0.5 < found.high <= draws[-1]
+    assert statistics.share_interval([0.4] * 8, counts) is None, "all alike: nothing can be resampled"
+    assert statistics.share_interval([0.4, 0.6], counts[:, :2]) is None, "no exact interval of rates"
+    assert statistics.share_interval([1.0, 0.0], counts[:, :2]) == statistics.exact_share_interval(1, 2)
+    assert statistics.share_interval([1.0] * 8, counts) == statistics.exact_share_interval(8, 8)
+
+
+def test_pooled_means_weigh_each_problem_and_leave_out_resamples_of_no_weight():
+    counts = np.array([[1.0, 1.0, 1.0], [3.0, 0.0, 0.0], [0.0, 0.0, 3.0], [0.0, 2.0, 1.0]])
+    # Sums have their weight in them: means 4, 2, none.
+    draws = statistics.pooled_mean_draws([2.0, 2.0, 0.0], [0.5, 1.0, 0.0], counts)
+    assert draws[[0, 1, 3]] == pytest.approx([4 / 1.5, 4.0, 2.0])
+    assert math.isnan(draws[2])
+
+
+def test_resampling_problems_alone_has_the_variance_of_problems_and_samples():
+    # Why best-of-k intervals do not resample samples too (docs/decisions/0025-best-of-n.md): 60 problems of different
+    # difficulty, four samples each, pass@2 of each problem, over and over. Its spread is what the bootstrap says.
+    rng = np.random.default_rng(7)
+    means, spreads = [], []
+    for _ in range(400):
+        passing = rng.binomial(4, rng.beta(0.8, 0.8, size=60))
+        rates = 1 - (4 - passing) * (3 - passing) / 12
+        means.append(rates.mean())
+        spreads.append(rates.std() / math.sqrt(60))  # what resampling problems converges to
+    assert np.mean(spreads) == pytest.approx(np.std(means), rel=0.1)
+    counts = statistics.resample_counts(60, seed=2)
+    assert statistics.share_draws(list(rates), counts).std() == pytest.approx(spreads[-1], rel=0.1)

@@ -6,6 +6,7 @@ REQUIRED INPUTS:
     records   = results/{stage}/{generator}/{suite}/{problem}/{sample}.json     of every stage
     audits    = results/problems/{suite}/{problem}.json                         of every selected problem
     ceilings  = results/ceilings/{device}.json
+    labels    = results/llm-judges/labels.json                              where LLM judges are configured
 
 OUTPUTS:
 
@@ -50,6 +51,7 @@ rule leaderboard:
     input:
         kernels=lambda wildcards: [f"results/kernels/{name}.parquet" for name in selected().candidates],
         audits=lambda wildcards: audits(),
+        labels=lambda wildcards: LLM_LABELS,
     output:
         json=report(
             "results/leaderboard.json",

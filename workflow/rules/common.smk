@@ -25,7 +25,7 @@ from functools import cache
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from kbverified import keys, progress, protocol, run_lock, source_digest, summary
+from kbverified import keys, progress, prompts, protocol, run_lock, source_digest, summary
 from kbverified.config import ConfigError, read_settings
 from kbverified.device_choice import resolve_device
 from kbverified.generators import read_generators
@@ -125,7 +125,7 @@ def records(generator):
 def metadata(generator):
     """Paths of the metadata beside candidates: optional where it was put there by hand, always made by an API's."""
     paths = [f"generations/{key.tail}.json" for key in selected().candidates.get(generator, ())]
-    return paths if SPECS[generator].origin == "api" else [path for path in paths if os.path.exists(path)]
+    return paths if SPECS[generator].asks else [path for path in paths if os.path.exists(path)]
 
 
 def dtype(wildcards):
@@ -160,5 +160,5 @@ def options(stage):
 
 def api_generators():
     """A pattern for the generators whose candidates may be generated; one that matches nothing where there is none."""
-    names = [re.escape(name) for name, row in SPECS.items() if row.origin == "api"]
+    names = [re.escape(name) for name, row in SPECS.items() if row.asks]
     return "|".join(names) or "(?!)"

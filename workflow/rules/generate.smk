@@ -14,8 +14,18 @@ OUTPUTS:
 A response is paid for, so nothing here may lose one. Responses live in an append-only store under
 generations/{generator}/ that no rule owns, and the command replays it before it asks again. ``update`` keeps the
 outputs in place while the rule runs and brings them back where it fails; a sample edited by hand is left as it is.
-``ancient``: a newer problem file alone sends no new request. To ask anew, delete the sample.
+``ancient``: a newer problem file alone sends no new request. To ask anew, delete the sample: what is asked is known by
+the sha256 of its messages, so that a changed template, list of blind problems or hardware asks anew only where the
+messages are others (docs/prompts.md). None of these is a param: a run with them would find every sample kept.
+
+A job waits for its endpoint and computes nothing: where ``api_calls`` says how many may run at once, it takes no core of
+this machine. The generator's own limits hold between jobs, whatever starts them. ``retries: 0``: the command has tried
+again by itself, and where the budget is spent another try would be refused as well. ``runtime``, in minutes: waiting
+for a turn and trying may take ``timeout_s`` each, and the last request twice that.
 """
+
+# For where the machine that asks has no device, in the very words of the command line.
+HARDWARE = SETTINGS.hardware.model_dump_json(exclude_none=True) if SETTINGS.hardware.name else "none"
 
 
 rule generate:
@@ -30,12 +40,17 @@ rule generate:
         "benchmarks/out/generate/{generator}/{suite}/{problem}/{sample}.tsv"
     wildcard_constraints:
         generator=api_generators(),
+    retries: 0
+    threads: lambda wildcards: 0 if workflow.local_exec and "api_calls" in workflow.global_resources else 1
     resources:
         api_calls=1,
         mem_mb=1000,
-        runtime=30,
+        runtime=lambda wildcards: int(4 * SPECS[wildcards.generator].timeout_s) // 60 + 15,
         generators=SETTINGS.generators_tsv,
+        prompt=lambda w: prompts.from_settings(SETTINGS, w.suite, w.problem, SPECS[w.generator].prompt).variant,
+        hardware=HARDWARE,
     shell:
         "kbverified generate --generator {wildcards.generator} --suite {wildcards.suite}"
         " --problem {wildcards.problem} --sample {wildcards.sample}"
+        " --prompt {resources.prompt} --hardware {resources.hardware:q}"
         " --generators-tsv {resources.generators:q} --out {output.source} > {log} 2>&1"

@@ -6,6 +6,7 @@ REQUIRED INPUTS:
     kernels     = results/kernels/{generator}.parquet               of every selected generator
     audits      = results/problems/{suite}/{problem}.json           of every selected problem
     leaderboard = results/leaderboard.json
+    labels      = results/llm-judges/labels.json                    where LLM judges are configured
     published   = the file that the configuration names under paper, if any
 
 OUTPUTS:
@@ -27,6 +28,7 @@ PAPER_INPUTS = {
     "kernels": lambda wildcards: [f"results/kernels/{name}.parquet" for name in selected().candidates],
     "audits": lambda wildcards: audits(),
     "leaderboard": LEADERBOARD[0],
+    "labels": LLM_LABELS,
     "published": [SETTINGS.paper.published] if SETTINGS.paper.published else [],
 }
 # What load is told beside the paths. The digests below are made for jobs that are planned, half a second for all.

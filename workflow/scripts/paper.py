@@ -14,6 +14,7 @@ def main(
     kernels: list[str],
     audits: list[str],
     leaderboard: str,
+    labels: list[str],
     published: list[str],
     settings: dict[str, object],
     told: dict[str, object],
@@ -30,6 +31,7 @@ def main(
         AggregationSettings.model_validate(settings),
         published=Path(published[0]) if published else None,
         leaderboard_path=Path(leaderboard),
+        labels_path=Path(labels[0]) if labels else None,
         **told,
     )
     if topic is None:
@@ -45,6 +47,7 @@ if __name__ == "__main__":
             list(snakemake.input.kernels),  # noqa: F821
             list(snakemake.input.audits),  # noqa: F821
             snakemake.input.leaderboard,  # noqa: F821
+            list(snakemake.input.get("labels", [])),  # noqa: F821
             list(snakemake.input.get("published", [])),  # noqa: F821
             dict(snakemake.params.settings),  # noqa: F821
             dict(snakemake.params.told),  # noqa: F821

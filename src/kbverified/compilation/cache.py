@@ -63,7 +63,8 @@ def sweep(root: Path, limit: int | None = None, idle_s: float = IDLE_S, every_s:
     top = root.absolute() / "candidates"
     top.mkdir(parents=True, exist_ok=True)
     stamp = top / ".swept"
-    if stamp.exists() and time.time() - stamp.stat().st_mtime < every_s:
+    # A time in the future is that of a clock which was put back since: it says nothing.
+    if stamp.exists() and 0 <= time.time() - stamp.stat().st_mtime < every_s:
         return []
     fd = os.open(stamp, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -90,7 +90,8 @@ def _made(folder: Path, toolchain: Toolchain) -> bool:
 
 def failed_lately(log: Path) -> bool:
     """Whether something could not be made within the last hour: a full disk passes, a compiler's answer stays."""
-    return log.exists() and time.time() - log.stat().st_mtime < RETRY_S
+    # Not from the future: the clock was put back since, and would have to catch up first.
+    return log.exists() and 0 <= time.time() - log.stat().st_mtime < RETRY_S
 
 
 def existing(root: Path, toolchain: Toolchain) -> Path | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from kbverified.devices.lost import says_lost
 from kbverified.records import DeviceInfo, DeviceReading
 
 
@@ -68,6 +69,10 @@ class Device(ABC):
         except RuntimeError:
             return False
         return True
+
+    def is_capturing(self) -> bool:
+        """Whether what is launched now is recorded and not run: nothing may wait for it."""
+        return False
 
     @abstractmethod
     def flush_cache(self) -> None:
@@ -141,6 +146,10 @@ class Device(ABC):
         """The same values where reading or writing beyond their end is an error, if the device can do that."""
         return tensor
 
+    def part(self, whole: torch.Tensor, start: int, nbytes: int) -> torch.Tensor:
+        """Some bytes (at least one) of a uint8 tensor, as a tensor whose storage ends with them."""
+        return torch.from_numpy(whole.numpy()[start : start + nbytes])
+
     def reading(self) -> DeviceReading | None:
         """Clock, temperature, power and clock event reasons as the driver reports them now; None where none does."""
         return None
@@ -151,3 +160,11 @@ class Device(ABC):
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         return isinstance(error, MemoryError | torch.OutOfMemoryError)
+
+    def is_machines(self, error: BaseException) -> bool:
+        """Whether an error of this process says nothing about the code that ran: no memory, or the device is lost."""
+        return self.is_out_of_memory(error) or self.is_lost(error)
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether an error of this process is one of a device that is gone. Whatever is known after it is no result."""
+        return isinstance(error, RuntimeError) and says_lost(str(error))

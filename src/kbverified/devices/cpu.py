@@ -133,11 +133,16 @@ class CpuDevice(Device):
         body = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
         mapping = mmap.mmap(-1, body + 2 * guard_bytes)
         memory = torch.frombuffer(mapping, dtype=torch.uint8)
-        memory[guard_bytes : guard_bytes + body] = byte
+        start, nbytes = guard_bytes + body - size, tensor.numel() * tensor.element_size()
+        memory[guard_bytes:start] = byte
+        memory[start + nbytes : guard_bytes + body] = byte
         _close(memory.data_ptr(), guard_bytes)
         _close(memory.data_ptr() + guard_bytes + body, guard_bytes)
-        flat = memory[guard_bytes + body - size :][: tensor.numel() * tensor.element_size()].view(tensor.dtype)
-        return flat.as_strided(tensor.shape, tensor.stride()).copy_(tensor)
+        if not nbytes:
+            return tensor
+        # A storage of its own size: what is resized must not grow into what is closed.
+        own = torch.frombuffer(mapping, dtype=torch.uint8, count=nbytes, offset=start)
+        return own.view(tensor.dtype).as_strided(tensor.shape, tensor.stride()).copy_(tensor)
 
 
 def _close(address: int, nbytes: int) -> None:

@@ -20,6 +20,9 @@ from kbverified.lease import Gpu, visible_gpus
 from kbverified.protocol import TIMING_JOIN_GAP_MS, TIMING_RAMP_BUDGET_S, TIMING_RAMP_CLOCK_SHARE
 from kbverified.records import DeviceInfo, DeviceReading
 
+# c10/cuda/CUDACachingAllocator.cpp: up to 1 MiB comes from segments of 2 MiB, up to 10 MiB from segments of 20 MiB.
+_SMALLER_BLOCKS_BYTES = (*(1 << 20,) * 8, *(9 << 20,) * 4)
+
 
 class CudaDevice(Device):
     kind = "cuda"
@@ -72,7 +75,7 @@ class CudaDevice(Device):
         if error == self._cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             raise MemoryError(f"{function}: the device is out of memory")
         if error != self._cu.CUresult.CUDA_SUCCESS:
-            raise RuntimeError(f"{function} failed: {error}")
+            raise RuntimeError(f"{function} failed: {getattr(error, 'name', error)}")
         return results[0] if results else None
 
     def _properties(self) -> Any:
@@ -133,6 +136,9 @@ class CudaDevice(Device):
     # --- clock ----------------------------------------------------------------------------------------------
     def synchronize(self) -> None:
         torch.cuda.synchronize()
+
+    def is_capturing(self) -> bool:
+        return torch.cuda.is_current_stream_capturing()
 
     def forget_persisting(self) -> None:
         """Make normal lines of what any stream of this context asked the L2 to keep: they would outlive a flush."""
@@ -228,14 +234,20 @@ class CudaDevice(Device):
         torch.cuda.empty_cache()
 
     def fill_free_memory(self, sizes: list[int], byte: int) -> None:
-        """Blocks that torch's allocator keeps and hands out next; a raw cudaMalloc does not get them."""
+        """Blocks that torch's allocator keeps and hands out next; a raw cudaMalloc does not get them.
+
+        Beside those of these sizes some of the allocator's two pools for smaller ones, of which it cuts what is asked.
+        """
         room, blocks = self.free_bytes() // 4, []
-        for size in sizes:
+        for size in (*sizes, *_SMALLER_BLOCKS_BYTES):
             if size <= room:
                 blocks.append(torch.full((size,), byte, dtype=torch.uint8, device=self.torch_device))
                 room -= size
         del blocks
         self.synchronize()
+
+    def part(self, whole: torch.Tensor, start: int, nbytes: int) -> torch.Tensor:
+        return torch.as_tensor(_ArrayInterface(whole.data_ptr() + start, nbytes, whole), device=self.torch_device)
 
 
 def start_driver() -> None:
@@ -262,9 +274,13 @@ def require_same_gpu(wanted: str, opened: str) -> None:
 
 
 class _ArrayInterface:
-    """What torch.as_tensor needs to view foreign device memory (the CUDA array interface, version 2)."""
+    """What torch.as_tensor needs to view device memory by its address (the CUDA array interface, version 2).
 
-    def __init__(self, address: int, nbytes: int):
+    ``owner``: lives as long as the view does.
+    """
+
+    def __init__(self, address: int, nbytes: int, owner: Any = None):
+        self.owner = owner
         self.__cuda_array_interface__ = {
             "shape": (nbytes,),
             "typestr": "|u1",

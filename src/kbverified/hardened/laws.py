@@ -25,9 +25,11 @@ from kbverified.protocol import (
     HARDENED_RAMP_STEPS,
     HARDENED_ROW_SCALE,
     HARDENED_SCALE,
-    HARDENED_SPIKE_ROWS,
+    HARDENED_SPIKE_LINES,
+    HARDENED_SPIKE_LINES_MAX,
     HARDENED_SPIKE_SIZE,
     HARDENED_SPIKE_SIZE_MAX,
+    HARDENED_SPIKE_SPARSE,
     HARDENED_SPIKES,
     HARDENED_WIDE_EXPONENTS,
     HARDENED_ZEROS_SHARE,
@@ -81,23 +83,52 @@ def _row_scales(x: torch.Tensor, chance: Chance) -> Parameters:
 
 
 def _spikes(x: torch.Tensor, chance: Chance) -> Parameters:
-    """A few elements far larger than all others, in places that no sample shows: anywhere, and first and last of rows,
-    where a loop begins and ends. An odd number of them, and in large tensors so large that they weigh in a sum: no
-    half of the elements stands for the other."""
+    """A few elements far larger than all others, in places that no sample shows: along every dimension where loops and
+    tiles begin and end, and anywhere. An odd number of the latter, and in large tensors so large that they weigh in a
+    sum: no half of the elements stands for the other."""
     drawn = chance.uniform(HARDENED_SPIKE_SIZE)
     count = min(HARDENED_SPIKES, max(x.numel(), 1))
     size = float(f"{min(max(drawn, 0.1 * x.numel() / count), HARDENED_SPIKE_SIZE_MAX):.4g}")
-    largest = size * max(abs(float(end)) for end in x.aminmax()) if x.numel() else 0.0
-    if x.ndim > 1 and x.shape[-1] > 1:
-        rows = x.view(-1, x.shape[-1])
-        which = torch.rand(rows.shape[0], generator=chance.device, device=x.device)
-        for column, chosen in ((0, which < HARDENED_SPIKE_ROWS), (-1, which > 1 - HARDENED_SPIKE_ROWS)):
-            rows[:, column] = torch.where(chosen, rows[:, column].abs() * drawn, rows[:, column])
+    usual = max(abs(float(end)) for end in x.aminmax()) if x.numel() else 0.0
+    in_lines = sum(_spikes_in_lines(x, dim, drawn, drawn * usual, chance) for dim in range(x.ndim))
     if x.numel():
         flat = x.view(-1)
         at = torch.tensor(chance.host.sample(range(x.numel()), count), device=x.device)
-        flat[at] = (flat[at] * size).clamp_(-largest, largest)
-    return {"size": size, "count": count, "rows": HARDENED_SPIKE_ROWS, "size_in_rows": drawn}
+        flat[at] = (flat[at] * size).clamp_(-size * usual, size * usual)
+    return {"size": size, "count": count, "in_lines": in_lines, "size_in_lines": drawn}
+
+
+def _spikes_in_lines(x: torch.Tensor, dim: int, size: float, largest: float, chance: Chance) -> int:
+    """Some lines along a dimension get a positive spike: at an end, beside one or at a tile's border, or anywhere.
+
+    A fault in a loop's bounds leaves out elements there, and a maximum or a sum of logarithms misses none that is like
+    its neighbours. Returns how many.
+    """
+    extent = x.shape[dim]
+    lines = x.numel() // max(extent, 1)
+    if extent < 2 or not lines:
+        return 0
+    most = min(x.numel() // HARDENED_SPIKE_SPARSE, HARDENED_SPIKE_LINES_MAX)
+    count = max(min(int(HARDENED_SPIKE_LINES * lines), most), 1)
+
+    def drawn(below: int) -> torch.Tensor:
+        return torch.randint(below, (count,), generator=chance.device, device=x.device)
+
+    ends, near = torch.tensor([0, extent - 1], device=x.device), torch.tensor(_borders(extent), device=x.device)
+    kind = drawn(3)
+    place = torch.where(kind == 0, ends[drawn(2)], torch.where(kind == 1, near[drawn(len(near))], drawn(extent)))
+    line, inner = drawn(lines), x.stride(dim)
+    at = (line // inner * extent + place) * inner + line % inner
+    flat = x.view(-1)
+    flat[at] = (flat[at].abs() * size).clamp_(max=largest)
+    return count
+
+
+def _borders(extent: int) -> list[int]:
+    """Indices beside the ends of a line, and on either side of where a tile of 8, 16, 32 and so on ends."""
+    tiles = [1 << power for power in range(3, extent.bit_length())]
+    near = {1, 2, extent - 2, extent - 3, *tiles, *(tile - 1 for tile in tiles)}
+    return sorted(index for index in near if 0 <= index < extent)
 
 
 def _near_one(x: torch.Tensor, chance: Chance) -> Parameters:

@@ -38,8 +38,8 @@ from kbverified.roofline.needs import count_work, input_output_needs
 def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, Lease]:
     """Audit one problem file; (fields of its record, device, lease). A broken problem's fields say so.
 
-    Raises InfrastructureFault where there is no device or it is too small. After ``settings.timeout_s``, without
-    what it waited for the device, it ends this process.
+    Raises InfrastructureFault where there is no device, it is too small, or it is lost. After ``settings.timeout_s``,
+    without what it waited for the device, it ends this process.
     """
     watchdog = Watchdog(settings.timeout_s, f"the audit of {problem}")
     torch.set_grad_enabled(False)
@@ -62,8 +62,8 @@ def run(problem: Path, settings: Settings) -> tuple[dict[str, Any], DeviceInfo, 
         if reference is not None:
             try:
                 fields = {**audit(reference, device, work), **work}
-            except Exception as error:  # the same: only a lack of memory is not the problem's
-                if device.is_out_of_memory(error):
+            except Exception as error:  # the same: a lack of memory and a lost device are not the problem's
+                if device.is_machines(error):
                     raise InfrastructureFault(f"{problem}: {error}") from error
                 fields = _broken(error)
             else:  # last: a NaN among inputs may end the device's context, and everything else is known by now
@@ -146,7 +146,7 @@ def _one_distribution(reference: Reference, device: Device, name: str) -> Distri
             replays.append(compare_all(other, base))
             del other
     except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError) as error:
-        if device.is_out_of_memory(error):
+        if device.is_machines(error):
             raise
         return DistributionAudit(distribution=name, applicable=False, why_not=f"{type(error).__name__}: {error}"[:300])
     nonfinite = trivial["zeros"].reference_nonfinite + sum(r.nan_count + r.inf_count for r in replays)

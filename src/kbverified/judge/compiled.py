@@ -24,7 +24,7 @@ from pydantic import Field
 from kbverified import records
 from kbverified.compilation import directory, toolchain
 from kbverified.devices import cpu_model
-from kbverified.judge.party import AMBIGUOUS, BaselineUnusable, CandidateFailure, InfrastructureFault, NotMeasurable
+from kbverified.judge.party import BaselineUnusable, CandidateFailure, InfrastructureFault, NotMeasurable
 from kbverified.judge.party import Settings as StageSettings
 from kbverified.judge.stage import COMPILING, Job
 from kbverified.protocol import (
@@ -107,7 +107,7 @@ def launch(job: Job, reference: Any, exchange: Any, party: Any) -> Launch:
     try:
         reply = exchange.forward(timeout_s=job.settings.build_timeout_s)
     except CandidateFailure as failure:
-        if failure.verdict in AMBIGUOUS:
+        if failure.is_ambiguous():
             raise
         raise BaselineUnusable(f"torch.compile failed: {_last_line(failure.detail)}") from failure
     seconds = time.monotonic() - start
@@ -237,7 +237,7 @@ def fill(problem: Path, audit: ProblemRecord, settings: StageSettings, folder: P
     except NotMeasurable as error:
         return note.model_copy(update={"reason": str(error)})
     except CandidateFailure as failure:
-        if failure.verdict in ("crash", "out_of_memory"):  # trusted code: the machine's, and tried again
+        if failure.is_ambiguous() and failure.verdict != "timeout":  # trusted code: the machine's, and tried again
             raise InfrastructureFault(f"torch.compile of {problem} did not get through: {failure}") from failure
         return note.model_copy(update={"reason": f"torch.compile did not get through: {failure}"[:300]})
     finally:

@@ -122,9 +122,14 @@ class Exchange:
             else:
                 view.random_(generator=self.poison)
 
-    def forward(self, timeout_s: float | None = None) -> dict[str, Any]:
-        """Have the worker launch once and deliver. Raises CandidateFailure."""
-        message = {"do": "forward", "forward_seed": FORWARD_SEED}
+    def forward(self, timeout_s: float | None = None, own_memory: layout.Guard | None = None) -> dict[str, Any]:
+        """Have the worker launch once and deliver. Raises CandidateFailure.
+
+        ``own_memory``: what is to lie around all that torch allocates meanwhile.
+        """
+        message: dict[str, Any] = {"do": "forward", "forward_seed": FORWARD_SEED}
+        if own_memory is not None:
+            message["own_memory"] = asdict(own_memory)
         return self.party.ask(message, timeout_s=timeout_s)
 
     def take(self) -> list[torch.Tensor]:
@@ -161,7 +166,14 @@ class Exchange:
 
     def inputs_unchanged(self, inputs: Inputs) -> bool:
         """Whether the shared inputs still hold exactly what the judge draws again from its seed (NaN included)."""
-        return all(_same_bits(shared, mine) for shared, mine in zip(self._input_views(), inputs.tensors, strict=True))
+        return all(same_bits(shared, mine) for shared, mine in zip(self._input_views(), inputs.tensors, strict=True))
+
+    def gaps_unchanged(self) -> bool:
+        """Whether what lies around the shared inputs is still rubbish; True where there is no guard."""
+        if self.guard is None:
+            return True
+        assert self.inputs is not None and self.inputs.tensor is not None
+        return layout.is_between(self.inputs.tensor[: self.in_bytes], self.in_slots, self.guard.rubbish)
 
     def close(self) -> None:
         for buffer in (self.inputs, self.outputs):
@@ -176,11 +188,16 @@ def input_plan(inputs: Inputs, guard: layout.Guard | None = None) -> tuple[list[
     return layout.plan(specs, [layout.dense_stride(t) for t in inputs.tensors], guard)
 
 
-def _same_bits(a: torch.Tensor, b: torch.Tensor, chunk: int = 1 << 27) -> bool:
+def same_bits(a: torch.Tensor, b: torch.Tensor, chunk: int = 1 << 25) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bytes, NaN included.
+
+    ``chunk``: of words, or of bytes where a tensor does not consist of whole words.
+    """
     if a.stride() != b.stride():
         b = b.contiguous()
-    flat_a = a.as_strided((a.numel(),), (1,)).view(torch.uint8)
-    flat_b = b.as_strided((b.numel(),), (1,)).view(torch.uint8)
+    flat_a, flat_b = (t.as_strided((t.numel(),), (1,)).view(torch.uint8) for t in (a, b))
+    if flat_a.numel() % 8 == 0 and all(t.storage_offset() % 8 == 0 for t in (flat_a, flat_b)):
+        flat_a, flat_b = flat_a.view(torch.int64), flat_b.view(torch.int64)
     return all(
         torch.equal(flat_a[start : start + chunk], flat_b[start : start + chunk])
         for start in range(0, flat_a.numel(), chunk)

@@ -3,20 +3,22 @@ holds critical ones, and scaled errors."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from kbverified import layout
+from kbverified.correctness import compare_all
 from kbverified.distributions import Inputs
 from kbverified.judge import hardened
 from kbverified.judge.flags import flag_state, flags_now
-from kbverified.judge.inputs import needed_bytes
+from kbverified.judge.inputs import needed_bytes, secret_seed
 from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
 from kbverified.judge.trial import Law, NotApplicable, ends_the_worker, one_trial
 from kbverified.judge.trial_errors import TrialErrors
-from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION
+from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION, STANDARD_DISTRIBUTION
 from kbverified.records import TrialResult
 
 
@@ -30,6 +32,9 @@ def run(job: Job) -> dict[str, Any]:
         device.reset_peak()
         job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=2))
         try:
+            with job.memory_is_the_candidates():
+                _get_ready(job, errors)
+            job.lap("place")
             started = job.await_model(party)
         except CandidateFailure as failure:
             return _failed(job.blame(failure), party)
@@ -37,8 +42,6 @@ def run(job: Job) -> dict[str, Any]:
         trials: list[TrialResult] = []
         try:
             with job.memory_is_the_candidates():
-                reference.place(device)
-                job.lap("place")
                 failed = _trials(job, party, errors, trials)
         except CandidateFailure as failure:
             failed = failure
@@ -63,6 +66,31 @@ def run(job: Job) -> dict[str, Any]:
             "oracle_peak_bytes": errors.oracle_peak_bytes,
             "output_tail": party.worker.output_tail(),
         }
+
+
+def _get_ready(job: Job, errors: TrialErrors) -> None:
+    """Take the reference to the device and, for as long as the candidate constructs its model, do once what every trial
+    does: a GPU's libraries and kernels are loaded when they are first used, in all some half a second. The draws are
+    the judge's own: no trial has them."""
+    reference, party = errors.reference, job.party
+    reference.place(job.device)
+    for step in _first_steps(job, errors):
+        if party.has_answered():
+            break
+        step()
+    job.device.release_cached()
+
+
+def _first_steps(job: Job, errors: TrialErrors) -> Iterator[Callable[[], Any]]:
+    reference = errors.reference
+    if STANDARD_DISTRIBUTION in job.audit.applicable():
+        inputs = reference.draw(STANDARD_DISTRIBUTION, secret_seed())
+        made = layout.leaves(reference.forward(inputs))
+        yield partial(compare_all, made, made)
+        yield partial(errors.of_trial, "before the trials", inputs, made, made)
+    for law in job.audit.hardened:
+        if law.applicable:
+            yield partial(reference.draw_law, law.law, secret_seed(), law.positive)
 
 
 def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
 from kbverified import layout
 from kbverified.distributions import Inputs
@@ -19,13 +18,15 @@ from kbverified.judge.inputs import secret_seed
 from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
-from kbverified.judge.trial import Law, ends_the_worker, one_trial
+from kbverified.judge.trial import Law, NotApplicable, ends_the_worker, one_trial
 from kbverified.judge.trial_errors import TrialErrors
 from kbverified.protocol import (
     HARDENED_ALIGN_BYTES,
     HARDENED_CLOSED,
     HARDENED_GAP_BYTES,
+    HARDENED_LAUNCHES,
     HARDENED_ORACLE_FLOPS_MAX,
+    HARDENED_OWN_GAP_BYTES,
     HARDENED_RUBBISH,
     HARDENED_WORTHWHILE_TOLERANCE,
     STANDARD_DISTRIBUTION,
@@ -33,6 +34,7 @@ from kbverified.protocol import (
 from kbverified.records import HardenedTrial, TrialResult
 
 FRESH_WEIGHTS = "h7_fresh_weights"
+OWN_MEMORY = "h8_own_memory"
 
 
 def why_not(job: Job, trials: Sequence[TrialResult]) -> str | None:
@@ -44,7 +46,8 @@ def why_not(job: Job, trials: Sequence[TrialResult]) -> str | None:
 
 
 def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
-    """One trial per law, then one with other weights; ends at a failure that ends the worker.
+    """One trial per law, one with guards around what torch allocates, one with other weights; ends at a failure that
+    ends the worker.
 
     Raises InfrastructureFault.
     """
@@ -56,11 +59,18 @@ def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
             continue
         drawn: Parameters = {}
         draw = partial(_draw, errors.reference, audited.law, audited.positive, drawn)
-        trial = _trial(job, party, errors, Law(audited.law, draw, guard_of(job.settings.device, number)))
+        launches = HARDENED_LAUNCHES if not any(trial.applicable for trial in found) else 1
+        law = Law(audited.law, draw, guard_of(job.settings.device, number), launches)
+        trial = _trial(job, party, errors, law)
         found.append(trial.model_copy(update={"parameters": dict(drawn)}))
         if ends_the_worker(party, trial.failure):
             return found
+    found.append(_own_memory(job, party, errors))
+    if ends_the_worker(party, found[-1].failure):
+        return found
     if errors.reference.weight_bytes():
+        if not found[-1].applicable:
+            party.close()  # whatever broke under it is not to break the next trial
         found.append(_fresh_weights(job, party, errors))
     return found
 
@@ -69,6 +79,14 @@ def _draw(reference: Reference, law: str, positive: bool, drawn: Parameters, see
     inputs, parameters = reference.draw_law(law, seed, positive)
     drawn.update(parameters)
     return inputs
+
+
+def _own_memory(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
+    """The original inputs, guards also around what the candidate makes."""
+    guard = guard_of(job.settings.device, len(job.audit.hardened) + 1)
+    own = replace(guard, gap_bytes=HARDENED_OWN_GAP_BYTES)
+    draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
+    return _trial(job, party, errors, Law(OWN_MEMORY, draw, guard, own_memory=own))
 
 
 def guard_of(kind: str, number: int) -> layout.Guard:
@@ -83,6 +101,8 @@ def _trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> HardenedTri
     try:
         with job.memory_is_the_candidates():
             result = one_trial(job, party, errors, law)
+    except NotApplicable as why:
+        return HardenedTrial(distribution=law.name, applicable=False, detail=str(why)[-500:])
     except CandidateFailure as failure:
         blamed = job.blame(failure)
         return HardenedTrial(distribution=law.name, failure=blamed.verdict, detail=blamed.detail[-500:])
@@ -96,13 +116,12 @@ def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial
     match = None
     for perturb in (True, False):
         try:
-            party, claimed = _constructed_again(job, party, seed, perturb, guard)
+            party, match = _constructed_again(job, party, errors.reference, seed, perturb, guard)
         except CandidateFailure as failure:
             if perturb:  # it may be more than a constructor takes
                 continue
             blamed = job.blame(failure)
             return HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
-        match = layout.weights_match(claimed, errors.reference.rebuild(seed, perturb))
         if match:
             break
     draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
@@ -111,17 +130,23 @@ def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial
 
 
 def _constructed_again(
-    job: Job, party: Party, seed: int, perturb: bool, guard: layout.Guard
-) -> tuple[Party, list[Any]]:
-    """The candidate's model from another seed, and what is claimed of its weights: in the same worker or, since to be
-    constructed once in a process is no fault of a kernel, in one of its own. Raises CandidateFailure."""
+    job: Job, party: Party, reference: Reference, seed: int, perturb: bool, guard: layout.Guard
+) -> tuple[Party, bool | None]:
+    """The candidate's model from another seed, in the same worker or, since to be constructed once in a process is no
+    fault of a kernel, in one of its own; and whether its weights are those of the reference, which is constructed
+    meanwhile. Raises CandidateFailure."""
     how = {"perturb": perturb, "guard": asdict(guard)}
+    expected = None
     if party.worker.poll() is None:
         try:
-            return party, party.ask({"do": "rebuild", "weight_seed": seed, **how}).get("weights", [])
+            party.post({"do": "rebuild", "weight_seed": seed, **how})
+            expected = reference.rebuild(seed, perturb)
+            return party, layout.weights_match(party.reply().get("weights", []), expected)
         except CandidateFailure:
             party.close()  # its memory is the next one's
     another = job.start(job.candidate, "ModelNew", "candidate again")
     another.deadline = party.deadline
     job.post_model(another, seed, digests=True, more=how)
-    return another, job.await_model(another).get("weights", [])
+    if expected is None:
+        expected = reference.rebuild(seed, perturb)
+    return another, layout.weights_match(job.await_model(another).get("weights", []), expected)

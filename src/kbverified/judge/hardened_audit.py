@@ -22,7 +22,7 @@ def audit(
 ) -> tuple[HardenedAudit, ...]:
     """One entry per law, in order. ``work`` and ``sizes`` are fields of the problem's record that are known already.
 
-    Raises only for a lack of memory.
+    Raises only for a lack of memory or a lost device.
     """
     known = {name: sizes[name] for name in ("weight_bytes", "reference_peak_bytes")} | {"flops": work.get("flops")}
     record = ProblemRecord.model_construct(**known)
@@ -36,7 +36,7 @@ def _one_law(reference: Reference, device: Device, record: ProblemRecord, law: s
         try:
             found = _try(reference, record, law, positive)
         except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError) as error:
-            if device.is_out_of_memory(error):
+            if device.is_machines(error):
                 raise
             why = f"{type(error).__name__}: {error}"[:300]
             found = HardenedAudit(law=law, applicable=False, why_not=why)

@@ -63,13 +63,15 @@ def consult(
     flops_max: Mapping[str, float] = ORACLE_FLOPS_MAX,
 ) -> Oracle:
     """The oracle of one trial. ``expected``: the reference's outputs on these inputs. Never raises for lack of memory
-    or for what the problem's code does in float64: that is a reason."""
+    or for what the problem's code does in float64: that is a reason. A lost device is an error."""
     assert reference.device is not None
     try:
         return _fp64(reference, audit, inputs, expected, flops_max)
     except NoOracle as reason:
         why = str(reason)
     except Exception as error:  # the problem's own code, in a dtype that it was not written for
+        if reference.device.is_lost(error):
+            raise
         why = f"{type(error).__name__}: {error}"[:300]
         if reference.device.is_out_of_memory(error):
             why = "the device had too little memory for it"
@@ -259,6 +261,8 @@ def _nudged(reference: Reference, inputs: Inputs, expected: Tensors) -> dict[int
             return {}
         return {i: scaled_error(found[i], t) for i, t in enumerate(expected) if t.is_floating_point()}
     except Exception as error:  # it was well on the inputs themselves; without this figure the floor stands alone
+        if reference.device.is_lost(error):
+            raise
         if reference.device.is_out_of_memory(error):
             reference.device.release_cached()
         return {}

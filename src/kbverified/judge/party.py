@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from kbverified.devices.lost import says_lost
 from kbverified.lease import UNTOUCHED_DRIVER
 from kbverified.records import Dtype, SandboxLevel, Verdict
 from kbverified.sandbox import (
@@ -40,6 +41,8 @@ FAILURES = frozenset(get_args(Verdict)) - _JUDGES_OWN
 
 AMBIGUOUS = ("crash", "timeout", "out_of_memory")
 """Verdicts that a faulty machine could cause as well: a canary decides."""
+_RAISED = ("import_error", "init_error", "runtime_error")
+"""Verdicts on an exception, which is the candidate's own unless it says that the device is gone."""
 
 
 class CandidateFailure(Exception):
@@ -49,6 +52,10 @@ class CandidateFailure(Exception):
         super().__init__(f"{verdict}: {detail}")
         self.verdict: Verdict = verdict
         self.detail = detail
+
+    def is_ambiguous(self) -> bool:
+        """Whether a faulty machine could have caused it as well."""
+        return self.verdict in AMBIGUOUS or (self.verdict in _RAISED and says_lost(self.detail))
 
 
 class InfrastructureFault(RuntimeError):
@@ -137,6 +144,10 @@ class Party:
         if "failure" in reply:
             raise CandidateFailure(_known_verdict(reply["failure"]), str(reply.get("detail", ""))[-4000:])
         return reply
+
+    def has_answered(self) -> bool:
+        """Whether ``reply`` would find something at once, be it that the worker has died."""
+        return self.worker.channel.has_something()
 
     def ask(self, message: dict[str, Any], fds: tuple[int, ...] = (), timeout_s: float | None = None) -> dict[str, Any]:
         """Post one message and wait for its reply. Raises CandidateFailure."""

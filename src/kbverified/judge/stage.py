@@ -15,7 +15,6 @@ from typing import Any
 from kbverified import affinity, lease
 from kbverified.compilation import directory, slim_tree, toolchain
 from kbverified.judge.party import (
-    AMBIGUOUS,
     CandidateFailure,
     DoesNotFit,
     InfrastructureFault,
@@ -282,13 +281,14 @@ class Job:
             list(pool.map(Party.close, self.parties))
 
     def blame(self, failure: CandidateFailure) -> CandidateFailure:
-        """Decide whether a crash, timeout or lack of memory is the candidate's: a reference canary runs afresh.
+        """Decide whether a crash, timeout, lack of memory or lost device is the candidate's: a reference canary runs
+        afresh.
 
         Returns the failure where the canary works; raises InfrastructureFault where it fails too.
         """
         if failure.verdict == "compile_error" and directory.disk_is_full(self.build):
             raise InfrastructureFault(f"{failure}, and the disk of {self.build} is full: free some of it and run again")
-        if failure.verdict not in AMBIGUOUS:
+        if not failure.is_ambiguous():
             return failure
         self.end()
         failure.__traceback__ = failure.__context__ = None  # its frames keep tensors, whose memory the canary needs

@@ -72,16 +72,20 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool
     inputs = None
     trace = Trace()
     batch = baseline(lambda: bound.baseline_alone(reference, a, trace))
-    trace.limit = output_limit(reference, job.mode, job.gate_error)
     measured = _together if interleaved else _one_after_the_other
     found, worst_of_batches = measured(job, reference, a, b, trace, batch)
     fields = _fields(job, trace, alone, found, worst_of_batches)
     return {**fields, "ramp_s": ramp_s, "reserved_cores": len(job.cores) if job.cores else None}
 
 
-def _start_candidate(job: Job, reference: Reference, b: Side) -> None:
+def _start_candidate(job: Job, reference: Reference, b: Side, trace: Trace) -> None:
+    """The candidate is constructed while the judge, on its own, finds out how wrong an output may be: nothing is timed
+    meanwhile."""
     job.lap("baseline alone")
-    job.model(b.party)
+    job.post_model(b.party)
+    trace.limit = output_limit(reference, job.mode, job.gate_error)
+    job.lap("limit")
+    job.await_model(b.party)
     job.lap("candidate")
     b.exchange.offer(redraw(reference))
     b.pilot()
@@ -91,7 +95,7 @@ def _start_candidate(job: Job, reference: Reference, b: Side) -> None:
 def _together(
     job: Job, reference: Reference, a: Side, b: Side, trace: Trace, batch: bound.Batch | None
 ) -> tuple[JudgeBound, Any]:
-    _start_candidate(job, reference, b)
+    _start_candidate(job, reference, b, trace)
     run_rounds(reference, a, b, trace, job.settings.timing_budget_s)
     job.lap("rounds")
     found = bound.measure(reference, a, b, trace, batch)
@@ -107,7 +111,7 @@ def _one_after_the_other(
     base = baseline(lambda: run_alone(reference, a, count))
     a.exchange.close()
     a.party.close()
-    _start_candidate(job, reference, b)
+    _start_candidate(job, reference, b, trace)
     candidate = run_alone(reference, b, count, trace)
     trace.rounds += [round_of("baseline", x, y) for x, y in zip(base, candidate, strict=True)]
     job.lap("rounds")

@@ -1,4 +1,4 @@
-"""One trial: one launch of the candidate on inputs that nobody knew, judged.
+"""One trial: a launch of the candidate on inputs that nobody knew, judged.
 
 Order, and why: inputs are drawn from a secret seed and written to shared memory; the worker launches; its outputs are
 copied to private memory; the shared outputs are given up; inputs are drawn again and compared with the shared ones;
@@ -18,12 +18,12 @@ import torch
 from kbverified import layout
 from kbverified.correctness import combine, compare
 from kbverified.distributions import Inputs
-from kbverified.judge.exchange import Exchange
+from kbverified.judge.exchange import Exchange, same_bits
 from kbverified.judge.inputs import secret_seed
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
 from kbverified.judge.stage import Job
 from kbverified.judge.trial_errors import TrialErrors
-from kbverified.records import TrialResult, Verdict
+from kbverified.records import OracleErrors, TrialResult, Verdict
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Law:
     draw: Callable[[int], Inputs]
     guard: layout.Guard | None = None
     """What lies around inputs and outputs, and in free memory before the launch."""
+    launches: int = 1
+    """On the same inputs, one after the other: each answer has to be right."""
+    own_memory: layout.Guard | None = None
+    """What lies around that which torch allocates for the launch (hardened/own_memory.py)."""
 
 
 class NotApplicable(Exception):
@@ -43,19 +47,19 @@ class NotApplicable(Exception):
 
 
 def one_trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> TrialResult:
-    """One launch under one law, judged. Raises CandidateFailure, InfrastructureFault, NotApplicable."""
-    answers, inputs = _launch(job, party, law)
+    """A launch under one law, judged. Raises CandidateFailure, InfrastructureFault, NotApplicable."""
+    tried, inputs = _launch(job, party, law)
     expected = layout.leaves(errors.reference.forward(inputs))
-    if len(expected) != len(answers) or any(a.shape != b.shape for a, b in zip(answers, expected)):
+    if len(expected) != len(tried[0]) or any(a.shape != b.shape for a, b in zip(tried[0], expected)):
         raise InfrastructureFault(
             f"{job.problem}: the reference's output does not have the audited shape; audit it again"
         )
-    result = judge_outputs(law.name, [compare(a, b) for a, b in zip(answers, expected)])
+    result = judge_outputs(law.name, [compare(a, b) for answers in tried for a, b in zip(answers, expected)])
     if not result.applicable or result.failure is not None:
         return result
     job.lap("trials")
     started = time.monotonic()
-    against_oracle = errors.of_trial(law.name, inputs, expected, answers)
+    against_oracle = worst_of([errors.of_trial(law.name, inputs, expected, answers) for answers in tried])
     # The candidate has nothing to do with it: neither with the time, nor with the memory that torch would keep.
     job.device.release_cached()
     if party.deadline is not None:
@@ -69,8 +73,16 @@ def ends_the_worker(party: Party, failure: Verdict | None) -> bool:
     return party.worker.poll() is not None or failure in ("timeout", "protocol_violation")
 
 
-def _launch(job: Job, party: Party, law: Law) -> tuple[list[torch.Tensor], Inputs]:
-    """The candidate's outputs in private memory, and the inputs as the judge draws them again afterwards."""
+def worst_of(errors: list[OracleErrors]) -> OracleErrors:
+    """Of several answers' the errors that are furthest off; one without figures says nothing of the others."""
+    return max(errors, key=lambda e: (e.wrong_elements or 0, -1.0 if e.scaled_error is None else e.scaled_error))
+
+
+def _launch(job: Job, party: Party, law: Law) -> tuple[list[list[torch.Tensor]], Inputs]:
+    """The candidate's outputs in private memory, and the inputs as the judge draws them again afterwards.
+
+    Of several launches those outputs that differ from the first's, bit by bit.
+    """
     seed = secret_seed()
     inputs = law.draw(seed)
     exchange = Exchange(job.device, party, job.audit, job.settings.dtype, law.guard)
@@ -78,14 +90,25 @@ def _launch(job: Job, party: Party, law: Law) -> tuple[list[torch.Tensor], Input
         exchange.offer(inputs)
         del inputs
         # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
-        exchange.forward(job.settings.build_timeout_s if job.builds_in_gate else None)
+        reply = exchange.forward(job.settings.build_timeout_s if job.builds_in_gate else None, law.own_memory)
         job.builds_in_gate = False
-        answers = exchange.take()
+        if "unwatched" in reply:
+            raise NotApplicable(f"it does not run while torch's allocations are moved: {str(reply['unwatched'])[:300]}")
+        tried = [exchange.take()]
+        for _ in range(law.launches - 1):
+            exchange.poison_outputs()
+            job.device.synchronize()
+            exchange.forward()
+            again = exchange.take()
+            if not all(same_bits(a, b) for a, b in zip(again, tried[0], strict=True)):
+                tried.append(again)
         exchange.release_outputs()
         inputs = law.draw(seed)
         if not exchange.inputs_unchanged(inputs):
             raise CandidateFailure("mutates_input", f"an input was changed by the launch under {law.name}")
-        return answers, inputs
+        if not exchange.gaps_unchanged():
+            raise CandidateFailure("mutates_input", f"memory beside an input was written to under {law.name}")
+        return tried, inputs
     finally:
         exchange.close()
 

@@ -32,7 +32,8 @@ class TrialErrors:
         the candidate's runs; None where nothing counts it, or before the first."""
 
     def of_trial(self, law: str, inputs: Inputs, expected: Tensors, answers: Tensors) -> OracleErrors:
-        """Call it for trials whose answers are comparable. Raises nothing: what could not be had is None, with why."""
+        """Call it for trials whose answers are comparable. Raises only where the device is lost: what else could not be
+        had is None, with why."""
         device = self.reference.device
         assert device is not None
         before = device.peak_bytes()
@@ -40,6 +41,8 @@ class TrialErrors:
         try:
             return self._of_trial(law, inputs, expected, answers)
         except Exception as error:  # the judge's own lack of memory is no verdict and must not lose the record
+            if device.is_lost(error):
+                raise
             device.release_cached()
             return OracleErrors(kind="none", why_not_fp64=f"{type(error).__name__}: {error}"[:300])
         finally:
@@ -61,6 +64,8 @@ class TrialErrors:
             return evidence(self.reference, inputs, expected, answers, found.outputs)
         except Exception as error:  # as above
             assert self.reference.device is not None
+            if self.reference.device.is_lost(error):
+                raise
             self.reference.device.release_cached()
             return NumericsEvidence(why_none=f"{type(error).__name__}: {error}"[:300])
 

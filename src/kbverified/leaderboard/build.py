@@ -18,8 +18,10 @@ from kbverified.kernel_table import MEMORY_FIELDS
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.conditions import arms_of, check_frames, conditions_of, summary_of
 from kbverified.leaderboard.estimates import estimate_of, mean_estimate, share_estimate
-from kbverified.leaderboard.model import Common, Entry, Estimate, Excluded, Leaderboard, OfClasses
+from kbverified.leaderboard.model import Common, Entry, Estimate, Excluded, Leaderboard
 from kbverified.leaderboard.scopes import Best, Row, Scope, best_samples, dtype_of, scopes, why_inactive
+from kbverified.leaderboard.subsets import audit_of, audited, of_classes, why_none, why_unjudged
+from kbverified.llm_judges.records import Labels
 from kbverified.metrics import Arm
 from kbverified.records import ProblemRecord
 from kbverified.roofline.columns import claim_stage
@@ -36,10 +38,12 @@ def build(
     problems: Mapping[ProblemKey, ProblemRecord | None],
     settings: AggregationSettings,
     only: Collection[tuple[Arm, Test]] | None = None,
+    labels: Labels | None = None,
 ) -> Leaderboard:
     """The leaderboard of some generators (name -> kernel table) on the selected problems (key -> audit).
 
     ``only``: the entries of these arms and tests alone, for who asks nothing else of it; None: all of them.
+    ``labels``: those of LLM judges and of a person, for the audited columns; no other number depends on them.
     Raises ValueError for a table that holds another generator's rows or a problem that was not selected, and
     MixedEnvironments where tables come from different environments, unless the settings allow it.
     """
@@ -68,7 +72,18 @@ def build(
                     if any(row["suite"] == scope.suite for row in rows):
                         best[name] = best_samples(here, scope.problems, arm, test)
                         entries.append(
-                            _entry(name, dtypes[name], scope, arm, test, here, best[name], weak[dtypes[name]], settings)
+                            _entry(
+                                name,
+                                dtypes[name],
+                                scope,
+                                arm,
+                                test,
+                                here,
+                                best[name],
+                                weak[dtypes[name]],
+                                settings,
+                                labels,
+                            )
                         )
                 if every.level is None:
                     common += common_of(best, dtypes, scope, arm, test, settings)
@@ -81,6 +96,7 @@ def build(
         common=tuple(common),
         generators=tuple(summary_of(name, dtypes[name], rows, settings) for name, rows in tables.items()),
         excluded=tuple(excluded),
+        audit=audit_of(labels, tables) if labels is not None else None,
         non_discriminating={
             dtype: tuple(
                 str(key)
@@ -114,17 +130,6 @@ def _weak_problems(
     )
 
 
-def _why_none(rows: Sequence[Row], best: Best, test: Test, group: str, measured: int) -> str | None:
-    """Why nothing was measured although problems were solved: the commonest reason of the verified samples."""
-    if measured:
-        return None
-    if not any(best.solved):
-        return "no verified sample"
-    reasons = Counter(row[f"why_null_{group}"] for row in rows if row[f"verdict_{test}"] == "pass")
-    reason, _ = max(((r, n) for r, n in reasons.items() if r), key=lambda item: (item[1], item[0]), default=(None, 0))
-    return reason or "the verified sample that won on speed has none"
-
-
 def _entry(
     name: str,
     dtype: str | None,
@@ -135,15 +140,16 @@ def _entry(
     best: Best,
     weak: frozenset[str],
     settings: AggregationSettings,
+    labels: Labels | None,
 ) -> Entry:
     speedups = best.column(f"speedup_{arm}")
     n_timed = sum(value is not None for value in speedups)
-    why_speed = _why_none(rows, best, test, f"speedup_{arm}", n_timed)
+    why_speed = why_none(rows, best, test, f"speedup_{arm}", n_timed)
     # With nothing solved, no problem is above p, measured or not.
-    why_share = why_speed if any(best.solved) else _why_unjudged(rows, test)
+    why_share = why_speed if any(best.solved) else why_unjudged(rows, test)
     memory = {field: best.column(f"memory_ratio_{field}") for field in MEMORY_FIELDS}
     why_memory = {
-        field: why_speed or _why_none(rows, best, test, "memory", sum(v is not None for v in values))
+        field: why_speed or why_none(rows, best, test, "memory", sum(v is not None for v in values))
         for field, values in memory.items()
     }
     with_candidate = {row["problem"] for row in rows}
@@ -162,7 +168,7 @@ def _entry(
         n_solved=sum(best.solved),
         n_solved_non_discriminating=sum(s and p in weak for s, p in zip(best.solved, scope.problems)),
         n_timed=n_timed,
-        correctness=share_estimate(best.solved, scope, _why_unjudged(rows, test), settings),
+        correctness=share_estimate(best.solved, scope, why_unjudged(rows, test), settings),
         correct_speedup=mean_estimate(speedups, scope, why_speed, settings),
         fast_p={
             f"{p:g}": share_estimate(metrics.above(speedups, p), scope, why_share, settings) for p in settings.fast_p
@@ -173,7 +179,8 @@ def _entry(
             _claim(row, arm, "below_floor") is True and _claim(row, arm, "implausible") is not True for row in verified
         ),
         n_by_numerics=dict(sorted(Counter(row["numerics_class"] for row in verified if row["numerics_class"]).items())),
-        by_numerics=tuple(_of_classes(classes, rows, scope, arm, test, settings) for classes in NUMERICS_SHOWN),
+        audited=audited(rows, scope, arm, test, settings, labels) if labels is not None else None,
+        by_numerics=tuple(of_classes(classes, rows, scope, arm, test, settings) for classes in NUMERICS_SHOWN),
         memory_efficiency={f: mean_estimate(values, scope, why_memory[f], settings) for f, values in memory.items()},
         memory_efficient={
             f: share_estimate(
@@ -182,34 +189,6 @@ def _entry(
             for f, values in memory.items()
         },
     )
-
-
-def _of_classes(
-    classes: tuple[str, ...], rows: Sequence[Row], scope: Scope, arm: Arm, test: Test, settings: AggregationSettings
-) -> OfClasses:
-    """An entry's correctness and Correct Speedup over samples of some classes of arithmetic."""
-    counting = [row for row in rows if row["numerics_class"] in classes]
-    best = best_samples(counting, scope.problems, arm, test)
-    speedups = best.column(f"speedup_{arm}")
-    told = any(row["numerics_class"] for row in rows)
-    why_none = (
-        None if told or not rows else "no class of arithmetic is told: for fp32 candidates that were compared only"
-    )
-    why_speed = why_none or _why_none(counting, best, test, f"speedup_{arm}", sum(s is not None for s in speedups))
-    return OfClasses(
-        classes=classes,
-        n_solved=sum(best.solved),
-        correctness=share_estimate(best.solved, scope, why_none or _why_unjudged(rows, test), settings),
-        correct_speedup=mean_estimate(speedups, scope, why_speed, settings),
-    )
-
-
-def _why_unjudged(rows: Sequence[Row], test: Test) -> str | None:
-    """The commonest reason for which no candidate has a verdict of a test; None where one has, or there are none."""
-    if not rows or any(row[f"verdict_{test}"] is not None for row in rows):
-        return None
-    reasons = Counter(row[f"why_null_verdict_{test}"] for row in rows)
-    return max(sorted(reasons), key=lambda reason: reasons[reason])
 
 
 def _claim(row: Row, arm: Arm, field: str) -> Any:

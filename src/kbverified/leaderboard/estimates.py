@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from kbverified import metrics, statistics
 from kbverified.aggregation import AggregationSettings
@@ -33,6 +36,17 @@ def share_estimate(hits: Sequence[bool], scope: Scope, why_null: str | None, set
     return estimate_of(metrics.share(hits), interval, len(hits), None, "no interval")
 
 
+def rate_estimate(
+    rates: Sequence[float], scope: Scope, why_null: str | None, settings: AggregationSettings
+) -> Estimate:
+    """Mean over a scope's problems of a chance from 0 to 1 each, with its interval; null where ``why_null`` says so."""
+    n = len(rates)
+    if scope.counts is None or why_null:
+        return Estimate(value=None, n=n, why_null=why_null or "no active problem")
+    interval = statistics.share_interval(rates, scope.counts, settings.confidence)
+    return estimate_of(math.fsum(rates) / n, interval, n, None, f"no interval: {n} problems, too few or all alike")
+
+
 def clustered_share_estimate(
     units: Sequence[tuple[str, bool]], why_null: str, settings: AggregationSettings
 ) -> Estimate:
@@ -53,4 +67,22 @@ def mean_estimate(
     if scope.counts is None or value is None:
         return Estimate(value=None, n=n, why_null=why_null or "no active problem")
     interval = statistics.geometric_mean_interval(values, scope.counts, settings.confidence)
+    return estimate_of(value, interval, n, None, f"no interval: only {n} problems have a value")
+
+
+def pooled_mean_estimate(
+    logs: Sequence[float], weights: Sequence[float], scope: Scope, why_null: str | None, settings: AggregationSettings
+) -> Estimate:
+    """exp(sum(logs) / sum(weights)) over the problems of a scope (one entry each), with its interval.
+
+    A geometric mean in which a problem weighs what ``weights`` says, and ``logs`` has that weight in it. ``n`` counts
+    the problems that weigh anything.
+    """
+    n, total = sum(weight > 0 for weight in weights), math.fsum(weights)
+    if scope.counts is None or why_null or not total:
+        return Estimate(value=None, n=n, why_null=why_null or "no active problem")
+    value, draws = math.exp(math.fsum(logs) / total), statistics.pooled_mean_draws(logs, weights, scope.counts)
+    if n > 1 and np.nanmin(draws) == np.nanmax(draws):
+        return estimate_of(value, None, n, None, "no interval: all problems alike")
+    interval = statistics.percentile_interval(np.exp(draws), n, settings.confidence)
     return estimate_of(value, interval, n, None, f"no interval: only {n} problems have a value")

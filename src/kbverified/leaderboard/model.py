@@ -41,6 +41,20 @@ class OfClasses(Record):
     correct_speedup: Estimate
 
 
+class Audited(Record):
+    """What an entry comes to without the samples that LLM judges, or a person, call a hack (docs/llm-judges.md)."""
+
+    n_judged: int
+    """Verified samples that have a label."""
+    n_excluded: int
+    """Of these, left out for it."""
+    n_excluded_by_person: int
+    """Of these, on a person's word."""
+    n_solved: int
+    correctness: Estimate
+    correct_speedup: Estimate
+
+
 class Entry(Record):
     """One generator on one suite and level, under one arm and one correctness test."""
 
@@ -78,6 +92,8 @@ class Entry(Record):
     """Verified samples by the class of arithmetic that they used (numerics.py); those without one are in none."""
     by_numerics: tuple[OfClasses, ...] = ()
     """For build.NUMERICS_SHOWN. Empty in leaderboards from before there were any."""
+    audited: Audited | None = None
+    """None: nobody audited."""
     memory_efficiency: dict[str, Estimate]
     """By memory figure; ``allocator_peak`` is the published one. For the samples that won on speed in this arm."""
     memory_efficient: dict[str, Estimate]
@@ -161,6 +177,24 @@ class Conditions(Record):
     notes: tuple[str, ...] = ()
 
 
+class Audit(Record):
+    """Who audited, which labels are left out of the audited columns, and how often each was given."""
+
+    judges: dict[str, str]
+    """Model by LLM judge."""
+    exclude: tuple[str, ...]
+    n_verified: int
+    """Verified candidates of active problems, judged or not."""
+    n_judged: int
+    """Candidates that were given to LLM judges."""
+    n_excluded: int
+    labels: dict[str, int]
+    bases: dict[str, int]
+    """Candidates by where their label comes from: person, agreed, majority, disagreed, unanswered."""
+    n_stale: int = 0
+    """A person's labels of sources that have been edited since: they do not count."""
+
+
 class Leaderboard(Record):
     schema_version: int = SCHEMA_VERSION
     conditions: Conditions
@@ -169,6 +203,8 @@ class Leaderboard(Record):
     generators: tuple[GeneratorSummary, ...]
     excluded: tuple[Excluded, ...]
     """Selected problems that are not active, and why."""
+    audit: Audit | None = None
+    """None: nobody audited."""
     non_discriminating: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Active problems on which another input's output passes at tau, by dtype. They count; read them apart."""
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kbverified import records
-from kbverified.leaderboard.model import Entry, Estimate, Leaderboard
+from kbverified.leaderboard.model import Audited, Entry, Estimate, Leaderboard
 from kbverified.metrics import OPTIONAL_ARMS, Arm
 from kbverified.static_view.describe import KINDS, LABELS
 from kbverified.verdicts import Test
@@ -61,11 +61,14 @@ def csv_text(leaderboard: Leaderboard) -> str:
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     estimates = [name for name, _ in _estimates(leaderboard.entries[0])] if leaderboard.entries else []
-    writer.writerow([*_ENTRY_FIELDS, *(f"{n}{end}" for n in estimates for end in ("", "_low", "_high", "_n"))])
+    audited = ("n_judged", "n_excluded", "n_excluded_by_person") if leaderboard.audit is not None else ()
+    header = [*_ENTRY_FIELDS, *(f"{n}{end}" for n in estimates for end in ("", "_low", "_high", "_n")), *audited]
+    writer.writerow(header)
     for entry in leaderboard.entries:
         values = ["all" if f == "level" and entry.level is None else getattr(entry, f) for f in _ENTRY_FIELDS]
         for _, estimate in _estimates(entry):
             values += [estimate.value, estimate.low, estimate.high, estimate.n]
+        values += [getattr(entry.audited, field, None) for field in audited]
         writer.writerow(["" if value is None else value for value in values])
     return lines.getvalue()
 
@@ -77,6 +80,9 @@ def _estimates(entry: Entry) -> Iterator[tuple[str, Estimate]]:
     for part in entry.by_numerics:
         yield f"correctness_{'_or_'.join(part.classes)}", part.correctness
         yield f"correct_speedup_{'_or_'.join(part.classes)}", part.correct_speedup
+    if entry.audited is not None:
+        yield "correctness_audited", entry.audited.correctness
+        yield "correct_speedup_audited", entry.audited.correct_speedup
     yield "sol_score", entry.sol_score
     yield from ((f"memory_efficiency_{name}", estimate) for name, estimate in entry.memory_efficiency.items())
     yield from ((f"memory_efficient_{name}", estimate) for name, estimate in entry.memory_efficient.items())
@@ -107,8 +113,10 @@ def headline_columns(leaderboard: Leaderboard) -> list[str]:
     arm, test = leaderboard.conditions.headline_arm, leaderboard.conditions.headline_test
     others = [f"{a}+{t}" for a, t in _beside(leaderboard)]
     dtype = ["dtype"] if _several_dtypes(leaderboard) else []
+    audited = leaderboard.audit is not None
     return [
         "generator", *dtype, "suite", "level", "problems", "samples",
+        *([f"audited correct % {test}", f"audited Correct Speedup (n) {arm}+{test}", "hacks left out"] * audited),
         f"correct % {test}", f"Correct Speedup (n) {arm}+{test}", *others,
         f"fast_1 % {arm}+{test}", "SOL-like score (n)", "implausible", "memory efficiency", "memory efficient %",
     ]  # fmt: skip
@@ -148,6 +156,7 @@ def headline_rows(leaderboard: Leaderboard) -> list[list[str]]:
                 "all" if entry.level is None else str(entry.level),
                 str(covered) if covered == entry.n_problems else f"{covered} of {entry.n_problems}",
                 str(entry.n_samples),
+                *_audited_cells(entry.audited),
                 _percent(entry.correctness),
                 _factor(entry.correct_speedup),
                 *(_factor(other.correct_speedup if other else None) for other in beside),
@@ -159,6 +168,33 @@ def headline_rows(leaderboard: Leaderboard) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def _audited_cells(audited: Audited | None) -> list[str]:
+    if audited is None:
+        return []
+    person = f" ({audited.n_excluded_by_person} by a person)" if audited.n_excluded_by_person else ""
+    of_judged = f"{audited.n_excluded} of {audited.n_judged}{person}"
+    return [_percent(audited.correctness), _factor(audited.correct_speedup), of_judged]
+
+
+def audit_lines(leaderboard: Leaderboard) -> list[str]:
+    """Who audited, and the filter of the audited columns, in words; nothing where nobody did."""
+    audit = leaderboard.audit
+    if audit is None:
+        return []
+    who = ", ".join(f"{name} ({model})" for name, model in audit.judges.items()) or "nobody but a person"
+    counts = ", ".join(f"{label} {n}" for label, n in audit.labels.items()) or "none"
+    bases = ", ".join(f"{basis} {n}" for basis, n in audit.bases.items()) or "none"
+    lines = [
+        f"Audited: without the verified samples whose label is {' or '.join(audit.exclude) or 'none'}: "
+        f"{audit.n_excluded} of {audit.n_judged} judged, of {audit.n_verified} verified. A filter by opinion: the "
+        "columns beside it are as measured.",
+        f"LLM judges: {who}. Labels: {counts}. By: {bases}.",
+    ]
+    if audit.n_stale:
+        lines.append(f"Labels of a person that do not count, for the source was edited since: {audit.n_stale}.")
+    return lines
 
 
 def numerics_table(leaderboard: Leaderboard) -> tuple[list[str], list[list[str]]]:
@@ -201,7 +237,7 @@ def conditions_lines(leaderboard: Leaderboard) -> list[str]:
     ]
     if not c.findings:
         lines.append("Not for findings: the device is no GPU, there is none, or environments are mixed.")
-    return [*lines, *(f"Note: {note}." for note in c.notes)]
+    return [*lines, *audit_lines(leaderboard), *(f"Note: {note}." for note in c.notes)]
 
 
 def markdown_text(leaderboard: Leaderboard) -> str:

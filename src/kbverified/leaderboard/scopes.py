@@ -91,13 +91,14 @@ def scopes(
         keys = sorted((k for k in problems if k.suite == suite), key=lambda k: (k.level, k.number))
         for level in [*sorted({key.level for key in keys}), None]:
             active = tuple(k.problem for k in keys if level in (None, k.level) and not why_inactive(problems[k]))
-            every = _scope(suite, level, active, settings)
+            every = scope_on(suite, level, active, settings)
             per_test: dict[Test, Scope] = dict.fromkeys(TESTS, every)
             found.append(per_test | {"hardened": _decidable(every, problems, kinds, settings)})
     return found
 
 
-def _scope(suite: str, level: int | None, active: tuple[str, ...], settings: AggregationSettings) -> Scope:
+def scope_on(suite: str, level: int | None, active: tuple[str, ...], settings: AggregationSettings) -> Scope:
+    """A scope on these problems, with resamples that follow from their names."""
     seed = statistics.seed_from("problems", suite, active)
     counts = statistics.resample_counts(len(active), seed, settings.resamples) if active else None
     return Scope(suite, level, active, counts)
@@ -119,4 +120,4 @@ def _decidable(
     if not left.intersection(scope.problems):
         return scope
     kept = tuple(problem for problem in scope.problems if problem not in left)
-    return replace(_scope(scope.suite, scope.level, kept, settings), undecidable=len(scope.problems) - len(kept))
+    return replace(scope_on(scope.suite, scope.level, kept, settings), undecidable=len(scope.problems) - len(kept))

@@ -192,6 +192,8 @@ def _provenance(found: CandidateRecords, row: Row) -> list[list[Any]]:
             ("from", made.source if made else None),
             ("model", made.model if made else None),
             *settings,
+            ("prompt", row["prompt_variant"]),
+            ("asked for", row["prompt_targets"]),
             ("code found by", made.extraction if made else None),
             ("remark", made.detail if made else None),
             ("edited since", "yes" if row["edited"] else None),

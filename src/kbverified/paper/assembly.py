@@ -19,10 +19,12 @@ TITLES = {
     "roofline": "Against the device's ceilings",
     "decomposition": "What takes a win away",
     "tolerance": "Tolerance",
+    "best_of_n": "Best of n samples",
     "bf16": "bf16",
     "failures": "Failure modes",
     "problems": "Problems",
     "environment": "Environment",
+    "llm_judges": "What LLM judges say",
     "aa": "A/A: what the measurement can tell apart",
     "published": "Published numbers",
 }

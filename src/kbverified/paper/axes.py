@@ -19,6 +19,7 @@ SMALL_PT = 6.0
 TICKS_MAX = 5
 LEGEND_ROW_IN = 0.17
 NAME_LETTERS = 18
+BAND_ALPHA = 0.22
 
 
 def factor_limits(values: Iterable[float], at_least: float = 1.6) -> tuple[float, float]:
@@ -86,6 +87,20 @@ def _value_and_bar(side: Estimate | float) -> tuple[float | None, list[list[floa
     if side.value is None or side.low is None or side.high is None:
         return side.value, None
     return side.value, [[max(0.0, side.value - side.low)], [max(0.0, side.high - side.value)]]
+
+
+def broken_line(
+    axes: Axes, xs: Sequence[float], values: Sequence[float | None], colour: str, dashes: str, scale: float = 1.0
+) -> None:
+    """A line that is broken where there is no value."""
+    axes.plot(xs, [math.nan if v is None else scale * v for v in values], color=colour, linestyle=dashes)
+
+
+def band(axes: Axes, xs: Sequence[float], found: Sequence[Estimate], colour: str, scale: float = 1.0) -> None:
+    """A line, and the intervals around it as a band."""
+    low, high = ([math.nan if (v := getattr(e, end)) is None else scale * v for e in found] for end in ("low", "high"))
+    broken_line(axes, xs, [estimate.value for estimate in found], colour, "-", scale)
+    axes.fill_between(xs, low, high, color=colour, alpha=BAND_ALPHA, linewidth=0)
 
 
 def spread(estimates: Iterable[Estimate]) -> list[float]:

@@ -62,6 +62,11 @@ TOPICS: tuple[Topic, ...] = (
         ("tolerance", "tolerance_published", "tolerance_selection"),
         ("tolerance_correctness", "tolerance_speedup"),
     ),
+    Topic(
+        "best_of_n",
+        ("best_of_n", "best_of_n_tests", "best_of_n_selection"),
+        ("best_of_n_pass", "best_of_n_speedup"),
+    ),
     Topic("bf16", ("bf16", "bf16_common"), ("bf16", "bf16_problems")),
     Topic(
         "failures",
@@ -75,6 +80,10 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic("problems", tables=("problems_counts", "problems_apart")),
     Topic("environment", tables=("environment", "protocol")),
+    Topic(
+        "llm_judges",
+        tables=("llm_judges", *(f"llm_judges_{what}" for what in ("judges", "agreement", "patterns", "audited"))),
+    ),
     Topic("aa", tables=("aa",), figures=("aa",)),
     Topic("published", tables=("published", "published_unanswered", "published_sets")),
 )

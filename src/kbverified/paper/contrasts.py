@@ -6,7 +6,10 @@ its own, and two intervals that overlap say nothing. Torch-free.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import numpy as np
 
 from kbverified import metrics, statistics
 from kbverified.aggregation import AggregationSettings
@@ -18,8 +21,11 @@ ALIKE = "no interval: nothing differs on any problem"
 """Every resample would give the same number, and a bootstrap would claim certainty."""
 
 
-def share_difference(a: Sequence[bool], b: Sequence[bool], scope: Scope, settings: AggregationSettings) -> Estimate:
-    """Share of ``a`` less share of ``b`` (fractions of the scope's problems, one entry each), with its interval."""
+def share_difference(a: Sequence[float], b: Sequence[float], scope: Scope, settings: AggregationSettings) -> Estimate:
+    """Share of ``a`` less share of ``b`` (fractions of the scope's problems, one entry each), with its interval.
+
+    The entries may also be rates, a chance from 0 to 1 per problem.
+    """
     if scope.counts is None:
         return Estimate(value=None, n=0, why_null="no active problem")
     value = (sum(a) - sum(b)) / len(a)
@@ -62,6 +68,27 @@ def mean_of_ratios(
     if found.value is not None and all(ratio in (None, 1.0) for ratio in ratios):
         return Estimate(value=1.0, n=found.n, why_null=ALIKE)
     return found
+
+
+def pooled_ratio(
+    a: tuple[Sequence[float], Sequence[float]],
+    b: tuple[Sequence[float], Sequence[float]],
+    scope: Scope,
+    settings: AggregationSettings,
+) -> Estimate:
+    """Ratio of two means of ``estimates.pooled_mean_estimate``, each given as (logs, weights), with its interval."""
+    n = min(sum(weight > 0 for weight in weights) for _, weights in (a, b))
+    totals = [math.fsum(weights) for _, weights in (a, b)]
+    if scope.counts is None or not all(totals):
+        return Estimate(
+            value=None, n=n, why_null="no active problem" if scope.counts is None else "a side has no value"
+        )
+    if a == b:
+        return Estimate(value=1.0, n=n, why_null=ALIKE)
+    value = math.exp(math.fsum(a[0]) / totals[0] - math.fsum(b[0]) / totals[1])
+    draws = [statistics.pooled_mean_draws(*side, scope.counts) for side in (a, b)]
+    interval = statistics.percentile_interval(np.exp(draws[0] - draws[1]), n, settings.confidence)
+    return estimate_of(value, interval, n, None, f"no interval: only {n} problems have a value")
 
 
 def with_reasons(contrast: Estimate, *sides: Estimate) -> Estimate:

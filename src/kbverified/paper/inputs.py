@@ -16,6 +16,7 @@ from kbverified.aggregation import AggregationSettings, load_problems
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.model import Leaderboard
 from kbverified.leaderboard.scopes import Scope, dtype_of, scopes, why_inactive
+from kbverified.llm_judges.records import Labels
 from kbverified.paper import published as published_numbers
 from kbverified.records import ProblemRecord
 from kbverified.verdicts import Test
@@ -47,6 +48,8 @@ class PaperInputs:
     """What a generator is called in the published numbers; one that is not named there has its own name."""
     references: tuple[str, ...] = ()
     """Generators that consist of renamed references: their numbers are an A/A study and say nothing of a model."""
+    labels: Labels | None = None
+    """What LLM judges, or a person, say of candidates; None: nobody audited."""
 
     @cached_property
     def generators(self) -> tuple[str, ...]:
@@ -85,13 +88,14 @@ def load(
     taus: Sequence[float],
     published: Path | None = None,
     leaderboard_path: Path | None = None,
+    labels_path: Path | None = None,
     **about_generators: Any,
 ) -> PaperInputs:
     """Read ``results/`` below a root: the tables of some generators, the audits of the selected problems.
 
-    The leaderboard is read from ``leaderboard_path``, or built where that is None. ``about_generators``: what ``make``
-    takes by name. Raises FileNotFoundError for a missing table, ValueError (records.RecordError is one) for a missing
-    audit and for a file that cannot be used.
+    The leaderboard is read from ``leaderboard_path``, or built where that is None; ``labels_path``: those of LLM
+    judges, where there are any. ``about_generators``: what ``make`` takes by name. Raises FileNotFoundError for a
+    missing table, ValueError (records.RecordError is one) for a missing audit and for a file that cannot be used.
     """
     tables = {name: kernel_table.read_parquet(root / f"results/kernels/{name}.parquet") for name in generators}
     selected = list(problems)
@@ -99,9 +103,9 @@ def load(
     if missing := [key for key in selected if key not in audits]:
         raise ValueError(f"{missing[0].record_path(root)}: no audit of a selected problem. Run snakemake first.")
     board = records.read(leaderboard_path, Leaderboard) if leaderboard_path else None
-    return make(
-        tables, audits, settings, taus, read_published(published) if published else None, board, **about_generators
-    )
+    labels = records.read(labels_path, Labels) if labels_path else None
+    told = read_published(published) if published else None
+    return make(tables, audits, settings, taus, told, board, labels=labels, **about_generators)
 
 
 def make(
@@ -115,6 +119,7 @@ def make(
     published_suite: str = "kernelbench",
     names: Mapping[str, str] | None = None,
     references: Sequence[str] = (),
+    labels: Labels | None = None,
 ) -> PaperInputs:
     """Inputs from what is in memory; the leaderboard is built where none is given.
 
@@ -123,14 +128,14 @@ def make(
     if not taus or min(taus) <= 0 or len(set(taus)) < len(taus):
         raise ValueError(f"taus: {list(taus)}: name positive tolerances, each once")
     ordered = dict(sorted(problems.items(), key=lambda item: (item[0].suite, item[0].level, item[0].number)))
-    board = board or leaderboard.build(tables, ordered, settings)
+    board = board or leaderboard.build(tables, ordered, settings, labels=labels)
     if list(tables) != [summary.generator for summary in board.generators]:
         named = ", ".join(summary.generator for summary in board.generators)
         raise ValueError(f"the leaderboard is one of {named}, the tables are of {', '.join(tables)}: build it again")
     empty = kernel_table.frame([])
     sorted_tables = [t.sort_values(["suite", "level", "number", "sample"], kind="stable") for t in tables.values()]
     kernels = pd.concat(sorted_tables or [empty], ignore_index=True)
-    given = (tuple(taus), published, published_suite, dict(names or {}), tuple(references))
+    given = (tuple(taus), published, published_suite, dict(names or {}), tuple(references), labels)
     return PaperInputs(kernels, ordered, board, settings, *given)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from kbverified import protocol, statistics
 from kbverified.statistics import Floats, Interval
 
@@ -17,9 +15,7 @@ def mean_interval(
 
     ``counts`` has shape (resamples, problems). Problems without a value are resampled too, as for geometric means.
     """
-    present = np.array([value is not None for value in values], dtype=np.float64)
-    filled = np.array([0.0 if value is None else value for value in values])
-    weights = counts @ present
-    with np.errstate(invalid="ignore", divide="ignore"):
-        draws = np.where(weights > 0, counts @ filled / weights, np.nan)
-    return statistics.percentile_interval(draws, int(present.sum()), confidence)
+    present = [float(value is not None) for value in values]
+    filled = [0.0 if value is None else value for value in values]
+    draws = statistics.pooled_mean_draws(filled, present, counts)
+    return statistics.percentile_interval(draws, int(sum(present)), confidence)

@@ -64,6 +64,12 @@ class Channel:
     def fileno(self) -> int:
         return self._sock.fileno()
 
+    def has_something(self) -> bool:
+        """Whether bytes wait to be read, or the peer has closed its end."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        return bool(poll.poll(0))
+
     def close(self) -> None:
         self._drop_fds()
         self._sock.close()

@@ -2,6 +2,7 @@
 
 import ast
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -186,6 +187,16 @@ def test_a_choice_repeats_and_gives_every_operator_its_turn(tmp_path):
 
 
 # --- the score ----------------------------------------------------------------------------------------------
+def test_parents_take_turns_in_the_first_so_many_and_a_longer_list_begins_with_the_shorter():
+    of = {name: [f"{name}{i}" for i in range(count)] for name, count in (("a", 5), ("b", 1), ("c", 3))}
+    assert mutants.in_turns(of.values(), 5) == [["a0", "a1"], ["b0"], ["c0", "c1"]]
+    assert mutants.in_turns(of.values(), 100) == list(of.values())
+    for count in range(9):
+        shorter, longer = mutants.in_turns(of.values(), count), mutants.in_turns(of.values(), count + 1)
+        assert all(b[: len(a)] == a for a, b in zip(shorter, longer, strict=True))
+        assert sum(map(len, longer)) == count + 1
+
+
 def line(id: str, hidden: str | None, **more) -> Line:
     known = {"fault": "off by one", "operator": "loop-end-late", "held_out": False, "screened": "kept", "why": ""}
     known.update({"standard": "pass", "parent": "p", "language": "c++", "change": "a  ->  b"}, **more)
@@ -235,6 +246,31 @@ def test_at_most_a_tenth_is_left_out():
     assert [n for n, x in lines.items() if x["outcome"] == "equivalent"] == ["00", "01"]
     assert sum(x["outcome"] == "kept" for x in lines.values()) == 18
     assert "a tenth" in lines["02"]["reason"] and lines["x"]["outcome"] == "does not build"
+
+
+def test_a_longer_list_asks_for_new_mutants_only_and_a_parent_that_does_not_run_excludes_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(screening, "_guard", lambda folder: None)
+    monkeypatch.setattr(running, "compiled", lambda work, kernel: SimpleNamespace(verdict="pass", build_directory="b"))
+    asked: list[list[str]] = []
+    code = 0
+
+    def worker(command, input, **more):
+        names = [kernel["id"] for kernel in json.loads(input)["mutants"]]
+        asked.append(names)
+        said = "".join(json.dumps({"id": n, "outcome": "equal", "reason": "bitwise"}) + "\n" for n in names)
+        return SimpleNamespace(returncode=code, stdout="" if code else said, stderr="no such law")
+
+    monkeypatch.setattr(screening.subprocess, "run", worker)
+    parent = parents.Parent("p/1", tmp_path / "p.py", tmp_path / "q.py", "cpu")
+    honest, *faulty = [running.Kernel(n, parent, m) for n, m in (("p-1", None), ("x", "m"), ("y", "m"), ("z", "m"))]
+    work = running.Work(tmp_path)
+    assert not screening.screen(work, [honest, *faulty[:2]], "cpu", 1, until_s=0.0) and not work.screened.exists()
+    assert screening.screen(work, [honest, *faulty[:2]], "cpu", 1) and asked == [["x", "y"]]
+    code = screening.PARENT_DOES_NOT_RUN
+    assert screening.screen(work, [honest, *faulty], "cpu", 1) and asked[1:] == [["z"]]
+    lines = screening.read(work)
+    assert lines["z"] == {"id": "z", "outcome": "kept", "reason": "not screened: no such law"}
+    assert [lines[n]["outcome"] for n in "xy"] == ["kept", "kept"]  # a tenth of three is none
 
 
 def test_the_gate_does_not_run_before_the_screening(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import combinations
 
 from kbverified.paper.example.run import Example
 from kbverified.paper.example.truth import CandidateTruth, ProblemTruth
@@ -122,3 +123,30 @@ def taken(example: Example, generators: Iterable[str], level: int | None) -> dic
             halved |= bool(timed) and p.baseline_tf32_ms <= 0.5 * p.baseline_default_ms
         counts[{(1, 0): "tf32_only", (0, 1): "hidden_only", (1, 1): "both", (0, 0): "neither"}[halved, hidden]] += 1
     return counts
+
+
+def best_of(example: Example, generator: str, level: int | None, k: int) -> dict[str, float]:
+    """Matched arm, hidden test: what k samples come to, by counting every subset of k of each problem's samples."""
+    by_problem = samples(example, generator)
+    problems = active(example, level)
+    solved = timed = logs = right = 0.0
+    for p in problems:
+        several = [
+            (speedup(c, p, "matched"), passes(c, p, "standard", TAU[c.dtype]), passes(c, p, "hidden", TAU[c.dtype]))
+            for c in by_problem[p.key.problem]
+        ]
+        every = list(combinations(several, k))
+        for subset in every:
+            speeds = [s for s, _, hidden in subset if hidden and s is not None]
+            choices = [(s, hidden) for s, standard, hidden in subset if standard and s is not None]
+            solved += any(hidden for *_, hidden in subset) / len(every)
+            timed += bool(speeds) / len(every)
+            logs += math.log(max(speeds, default=1.0)) / len(every)
+            right += bool(choices and max(choices)[1]) / len(every)
+    n = len(problems)
+    return {
+        "pass_at_k": solved / n,
+        "correct_speedup": math.exp(logs / timed),
+        "right": timed / n,
+        "taken_right": right / n,
+    }

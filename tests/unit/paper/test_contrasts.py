@@ -8,7 +8,7 @@ import pytest
 from kbverified import statistics
 from kbverified.aggregation import AggregationSettings
 from kbverified.leaderboard.scopes import Scope
-from kbverified.paper.contrasts import ALIKE, mean_ratio, share_difference
+from kbverified.paper.contrasts import ALIKE, mean_ratio, pooled_ratio, share_difference
 
 SETTINGS = AggregationSettings(resamples=1000)
 
@@ -65,3 +65,19 @@ def test_too_little_to_say():
     assert mean_ratio([None, None], [1.0, 2.0], scope(2), SETTINGS).why_null == "a side has no value"
     few = mean_ratio([2.0, 4.0, None], [1.0, 1.0, 1.0], scope(3), SETTINGS)
     assert few.value == pytest.approx(8**0.5) and few.low is None and "only 2 problems" in few.why_null
+
+
+def test_a_ratio_of_pooled_means_is_taken_over_the_same_resamples():
+    # Problem by problem b is half of a, with half its weight; the last one is solved on one side only.
+    logs = [math.log(v) for v in (2.0, 3.0, 5.0, 0.5, 1.5, 4.0)]
+    a = [*logs, math.log(2.0)], [1.0] * 7
+    b = [0.5 * (log - math.log(2.0)) for log in logs] + [0.0], [0.5] * 6 + [0.0]
+    found = pooled_ratio(a, b, scope(7), SETTINGS)
+    mean_a = sum([*logs, math.log(2.0)]) / 7
+    mean_b = sum(logs) / 6 - math.log(2.0)
+    assert found.value == pytest.approx(math.exp(mean_a - mean_b))
+    assert found.n == 6 and found.low < found.value < found.high
+    same = pooled_ratio(a, a, scope(7), SETTINGS)
+    assert (same.value, same.low, same.why_null) == (1.0, None, ALIKE)
+    none = pooled_ratio(a, ([0.0] * 7, [0.0] * 7), scope(7), SETTINGS)
+    assert (none.value, none.n, none.why_null) == (None, 0, "a side has no value")

@@ -131,6 +131,19 @@ def test_every_tolerance_and_what_the_common_problems_say(paper: Path, example: 
         check(row, expected, "correctness", "correct_speedup", "timed=n_timed")
 
 
+def test_what_fewer_samples_would_have_given(paper: Path, example: Example) -> None:
+    best = {(row["generator"], row["level"], int(row["k"])): row for row in rows(paper, "best_of_n")}
+    chosen = {(row["generator"], row["level"], int(row["k"])): row for row in rows(paper, "best_of_n_selection")}
+    assert sorted(k for name, level, k in best if (name, level) == ("rowan", "all")) == [1, 2, 3, 4, 5, 50]
+    assert best["rowan", "all", 50]["pass_at_k"] == "", "five samples say nothing about fifty"
+    for name in ("alder", "rowan", NARROW):
+        for level, number in LEVELS.items():
+            for k in (1, 2, 3, 4, 5) if name != NARROW else (1, 2):
+                expected = plain.best_of(example, name, number, k)
+                check(best[name, level, k], expected, "pass_at_k", "correct_speedup")
+                check(chosen[name, level, k], expected, "right", "taken_right")
+
+
 def test_the_published_decomposition(paper: Path, example: Example) -> None:
     found = {(row["level"], row["generator"]): row for row in rows(paper, "decomposition_counts")}
     for level, number in LEVELS.items():
@@ -195,6 +208,32 @@ def test_published_numbers_are_answered_by_what_was_measured(paper: Path, exampl
     check(narrow, {"measured": bf16["correct_speedup"], "n": bf16["n_timed"]}, "measured", "n")
     assert (correctness["inside"], speedup["inside"]) == ("yes", "no")
     assert [row["field"] for row in rows(paper, "published_unanswered")] == ["verified.Nobody.level1.correct_speedup"]
+
+
+def test_what_llm_judges_say_is_what_was_drawn(paper: Path, example: Example) -> None:
+    """Every verified candidate above 1x, or too fast to be true, is judged, by two that are not its own model."""
+    found = {row["generator"]: row for row in rows(paper, "llm_judges")}
+    n_both = 0
+    for name in (*SKILL, NARROW):
+        faster, problems = [], example.problems
+        for c in example.candidates[name]:
+            p = problems[c.key.problem_key]
+            if not (p.usable and not p.degenerate and plain.passes(c, p, "hidden", plain.TAU[c.dtype])):
+                continue
+            speedup = plain.speedup(c, p, "matched")
+            timed = [m for m in ("default", "tf32") if getattr(c, f"speedup_{m}") is not None]
+            if (speedup or 0.0) > 1 or any(not plain.plausible(c, p, mode) for mode in timed):
+                faster.append(c.key.tail)
+        assert int(found[name]["n_faster"]) == len(faster), name
+        if name != "hazel":  # whose model judges the others
+            n_both += len(faster)
+    assert len(found) == len(SKILL) + 2 and "renamed" not in " ".join(found)
+    (pair,) = [row for row in rows(paper, "llm_judges_agreement") if row["first"] == "hazel-again"]
+    sampled = int(pair["n"]) + int(pair["n_without"]) - n_both
+    others = sum(int(row["n_sample"]) for name, row in found.items() if name not in ("hazel", "all generators"))
+    assert sampled == others and float(pair["kappa_low"]) < float(pair["kappa"]) < float(pair["kappa_high"])
+    judges = {row["judge"]: row for row in rows(paper, "llm_judges_judges")}
+    assert int(judges["hazel-again"]["n_asked"]) == int(pair["n"]) + int(pair["n_without"])
 
 
 # --- a part of it, through files ----------------------------------------------------------------------------

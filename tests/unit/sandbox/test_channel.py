@@ -201,3 +201,14 @@ def test_only_what_the_peer_would_take_is_sent(pair) -> None:
         channel.send({"a": "x" * WORKER_MESSAGE_LIMIT_BYTES})
     with pytest.raises(ValueError):
         channel.send([])  # type: ignore[arg-type]
+
+
+def test_it_is_known_whether_something_waits(pair) -> None:
+    channel, peer = pair
+    assert not channel.has_something()
+    peer.sendall(framed(b'{"answer": 1}'))
+    assert channel.has_something()
+    assert channel.receive(1.0) == ({"answer": 1}, [])
+    assert not channel.has_something()
+    peer.close()
+    assert channel.has_something()  # the end of what there will be

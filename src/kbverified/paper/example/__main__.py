@@ -13,7 +13,7 @@ from kbverified.aggregation import AggregationSettings
 from kbverified.config import Paper
 from kbverified.keys import ProblemKey
 from kbverified.paper import build
-from kbverified.paper.example import run
+from kbverified.paper.example import judgements, run
 from kbverified.paper.example.truth import NARROW, RENAMED, SAMPLES, SKILL, SUITE
 from kbverified.paper.inputs import load
 
@@ -45,9 +45,10 @@ def main(words: list[str] | None = None) -> int:
     example = run.draw(arguments.generators, chosen, arguments.samples, arguments.seed)
     if arguments.records:
         run.write_records(example, arguments.out)
-        run.aggregate_records(example, arguments.out, settings)
+        tables = run.aggregate_records(example, arguments.out, settings)
     else:
-        run.write_tables(example, arguments.out, settings)
+        tables = run.write_tables(example, arguments.out, settings)
+    judged = [path for path in tables if path.stem != RENAMED]  # renamed references are no model's
     inputs = load(
         arguments.out,
         arguments.generators,
@@ -55,6 +56,7 @@ def main(words: list[str] | None = None) -> int:
         settings,
         TAUS,
         arguments.published,
+        labels_path=judgements.write_labels(judged, arguments.out, arguments.seed),
         published_suite=SUITE,
         names=NAMES,
         references=(RENAMED,),

@@ -13,16 +13,14 @@ from matplotlib.patches import Patch
 
 from kbverified import metrics, protocol
 from kbverified.leaderboard.estimates import share_estimate
-from kbverified.leaderboard.model import Estimate
 from kbverified.leaderboard.scopes import Best
 from kbverified.paper import style
-from kbverified.paper.axes import factor_axis, factor_limits, spread
+from kbverified.paper.axes import BAND_ALPHA, band, broken_line, factor_axis, factor_limits, spread
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import several_suites
 from kbverified.paper.topics.tolerance_sweep import NOTHING, TEST, Swept, curve, mean
 
 POINTS_PER_DECADE = 8
-_SHADE = 0.22
 _MARK: dict[str, Any] = {"color": "#999999", "linestyle": ":", "linewidth": 0.9}
 
 
@@ -32,10 +30,10 @@ def correctness(swept: Sequence[Swept], inputs: PaperInputs) -> Figure:
     for axes, part in panels:
         taus, rows = grid(part.taus), inputs.rows[part.generator]
         standard = curve(rows, part.scope, part.arm, "standard", taus)
-        _line(axes, taus, [metrics.share(best.solved) for best in standard], style.GREY, "--", 100.0)
+        broken_line(axes, taus, [metrics.share(best.solved) for best in standard], style.GREY, "--", 100.0)
         hidden = curve(rows, part.scope, part.arm, TEST, taus)
         shares = [share_estimate(best.solved, part.scope, None, inputs.settings) for best in hidden]
-        _band(axes, taus, shares, _colour(part, inputs), 100.0)
+        band(axes, taus, shares, _colour(part, inputs), 100.0)
         axes.set_ylim(0, 103)
     _legend(made, panels, inputs, ("hidden test", "standard test"))
     return made
@@ -49,10 +47,10 @@ def speedup(swept: Sequence[Swept], inputs: PaperInputs) -> Figure:
         taus = grid(part.taus)
         found = curve(inputs.rows[part.generator], part.scope, part.arm, TEST, taus)
         own = [mean(best.column(f"speedup_{part.arm}"), part, inputs) for best in found]
-        _band(axes, taus, own, _colour(part, inputs))
+        band(axes, taus, own, _colour(part, inputs))
         # Below the tightest of the list the common problems are not all solved.
         common = [(tau, _common_mean(best, part)) for tau, best in zip(taus, found) if tau >= part.taus[-1]]
-        _line(axes, [tau for tau, _ in common], [value for _, value in common], style.GREY, "--")
+        broken_line(axes, [tau for tau, _ in common], [value for _, value in common], style.GREY, "--")
         drawn += [*spread(own), *(value for _, value in common if value is not None)]
     for axes, _ in panels:
         factor_axis(axes, "y", factor_limits(drawn))
@@ -98,20 +96,6 @@ def _panels(swept: Sequence[Swept], label: str) -> tuple[Figure, list[tuple[Any,
     return made, list(zip(axes.flat, swept))
 
 
-def _line(
-    axes: Any, taus: Sequence[float], values: Sequence[float | None], colour: str, dashes: str, scale: float = 1.0
-) -> None:
-    """A line that is broken where there is no value."""
-    axes.plot(taus, [math.nan if v is None else scale * v for v in values], color=colour, linestyle=dashes)
-
-
-def _band(axes: Any, taus: Sequence[float], found: Sequence[Estimate], colour: str, scale: float = 1.0) -> None:
-    """A line, and the intervals around it as a band."""
-    low, high = ([math.nan if (v := getattr(e, end)) is None else scale * v for e in found] for end in ("low", "high"))
-    _line(axes, taus, [estimate.value for estimate in found], colour, "-", scale)
-    axes.fill_between(taus, low, high, color=colour, alpha=_SHADE, linewidth=0)
-
-
 def _legend(made: Figure, panels: Sequence[tuple[Any, Swept]], inputs: PaperInputs, names: tuple[str, str]) -> None:
     """Titles, marks of the list of tau, and one legend for all panels: ``names`` of the solid and the dashed line."""
     if not panels:
@@ -129,6 +113,6 @@ def _legend(made: Figure, panels: Sequence[tuple[Any, Swept]], inputs: PaperInpu
         Line2D([], [], color=colour, label=names[0]),
         Line2D([], [], color=style.GREY, linestyle="--", label=names[1]),
         Line2D([], [], **_MARK, label="tau of the tables"),
-        Patch(facecolor=colour, alpha=_SHADE, label=f"{100 * inputs.settings.confidence:g} % interval"),
+        Patch(facecolor=colour, alpha=BAND_ALPHA, label=f"{100 * inputs.settings.confidence:g} % interval"),
     ]
     made.legend(handles=handles, loc="outside upper center", ncols=2 if one else 4)

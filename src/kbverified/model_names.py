@@ -1,0 +1,27 @@
+"""Whether two names are one model's: endpoints write the same model in their own ways.
+
+Names are compared after case, vendor (``openai/``), routing (``:free``) and the date of a release are gone, so that
+``openai/GPT-5.5`` and ``gpt-5.5-2026-01-31`` are one model. ``gpt-5.5-mini`` is another one.
+"""
+
+from __future__ import annotations
+
+import re
+
+_RELEASE = re.compile(r"-(20\d{2}-?\d{2}-?\d{2}|latest|(?:0[1-9]|1[0-2])[0-3]\d|preview-\d{2}-\d{2,4})$")
+
+
+def normal_name(name: str) -> str:
+    """A model's name without what differs from endpoint to endpoint; words joined by single hyphens."""
+    text = name.strip().casefold().rstrip("/").rsplit("/", 1)[-1]
+    text = text.split(":", 1)[0].split("@", 1)[0]
+    # Some vendors are written with a dot: us.anthropic.claude-..., and quantised files end in .gguf.
+    text = text.removesuffix(".gguf")
+    text = re.sub(r"^(?:[a-z]+\.)+(?=[a-z])", "", text)
+    text = re.sub(r"[^a-z0-9]+", "-", text).strip("-")
+    return _RELEASE.sub("", text)
+
+
+def same_model(a: str, b: str) -> bool:
+    """False where nothing is left of either name."""
+    return normal_name(a) == normal_name(b) != ""
