@@ -219,3 +219,26 @@ def test_so_are_small_blocks_that_wait_to_be_used_again():
     done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [float(line) for line in done.stdout.split()] == [1.0] * 4
+
+
+COMPILERS = """
+import sys, torch
+from kbverified.devices.cpu import CpuDevice
+from kbverified.hardened.own_memory import OwnMemory
+from kbverified.judge.hardened import guard_of
+x = torch.ones(8, 8)
+with OwnMemory(CpuDevice(), guard_of("cpu", 0)) as own:
+    x + 1
+print(own.guarded, "torch._dynamo" in sys.modules)
+compiled = torch.compile(lambda t: (t + 1).sum(), backend="eager")
+compiled(x)
+with OwnMemory(CpuDevice(), guard_of("cpu", 0)) as own:
+    print(compiled(x).item(), own.guarded > 0, "torch._dynamo" in sys.modules)
+"""
+
+
+def test_torchs_compiler_is_neither_imported_for_it_nor_let_into_it():
+    """Its import took four seconds of a held GPU (2026-11-30); where a candidate has it, both work."""
+    done = subprocess.run([sys.executable, "-c", COMPILERS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1 False\n128.0 True True\n"

@@ -11,6 +11,7 @@ and ``overwritten`` says whether it still is.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -35,8 +36,23 @@ class OwnMemory(TorchDispatchMode):
         self._kept: list[tuple[torch.Tensor, int]] = []
         """Memory that is open, and the bytes of the tensor in it."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """torch would import its compiler at the first dispatch to keep it out of here: seconds with a device held.
+        Where a candidate has imported it, ``__enter__`` keeps it out."""
+        return False
+
+    def __enter__(self) -> OwnMemory:
+        if "torch._dynamo" in sys.modules:
+            self._own_dispatch = sys.modules["torch._dynamo"].disable(self._own_dispatch)  # type: ignore[method-assign]
+        super().__enter__()
+        return self
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        return self._own_dispatch(func, args, kwargs or {})
+
+    def _own_dispatch(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        result = func(*args, **kwargs)
         if self.guarded >= HARDENED_OWN_TENSORS_MAX or self.device.is_capturing():
             return result
         made = [t for t in tree_leaves(result) if self._has_memory_of_its_own(t)]
