@@ -57,7 +57,11 @@ def main() -> int:
     junit = arguments.out / "gpu-tests.xml"
     os.environ.setdefault("KBV_GPU_TEST_OUT", str((arguments.out / "records").absolute()))
     start = time.monotonic()
-    code = subprocess.call([sys.executable, "-m", "pytest", str(HERE), f"--junitxml={junit}", "-rfE", *rest])
+    tests = subprocess.Popen([sys.executable, "-m", "pytest", str(HERE), f"--junitxml={junit}", "-rfE", *rest])
+    try:
+        code = tests.wait()
+    except KeyboardInterrupt:  # pytest has got it as well: what was tested until now is worth its report
+        code = tests.wait()
     if junit.exists():
         (arguments.out / "gpu-tests.md").write_text(report(junit, time.monotonic() - start))
         print(f"report: {arguments.out / 'gpu-tests.md'}")
