@@ -100,7 +100,8 @@ def launches_s(record: StageRecord, medians_ms: tuple[float, float] | None) -> f
 
 
 def _unrecorded_ms(record: TimeRecord, side: int) -> float:
-    """Warm-up of two steps, the hot launches of each turn and the batches (judge/), at the side's median."""
+    """Warm-up of two steps, the hot launches of each turn and the batches (judge/), at the side's median. The round
+    before the rounds is not in it: records do not say whether there was one."""
     median_ms = _medians(record)[side]
     if median_ms > TIMING_WARMUP_BUDGET_MS:
         hot, warm_up = 0, 2
