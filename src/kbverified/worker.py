@@ -335,7 +335,7 @@ class Bootstrap:
             except Failed:
                 raise
             except BaseException as error:  # nothing is said of who does not run that way
-                return {"ok": True, "unwatched": writable(f"{type(error).__name__}: {_text(error)}"[:300])}
+                return {"ok": True, "not_guarded": writable(f"{type(error).__name__}: {_text(error)}"[:300])}
         else:
             result = self._guard("runtime_error", lambda: self._finish(self._launch(arguments)))
         self._deliver(result)

@@ -237,5 +237,5 @@ def check_gated(attack: Attack, kind: str, record: dict[str, Any]) -> None:
     elif kind == "twin":
         assert judged(record, attack.test) == "pass", told(record)
     else:
-        test = "hidden" if attack.test == "hardened" else attack.test
+        test = "hidden" if attack.switch == "hardened" else attack.test
         assert judged(record, test) == attack.escapes, told(record)

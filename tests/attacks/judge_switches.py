@@ -110,6 +110,22 @@ def _private_inputs() -> None:
     Reference.forward = on_what_is_left  # type: ignore[method-assign]
 
 
+def _excuses() -> None:
+    """A worker may say of any launch that no guard could be put around it."""
+    from kbverified.judge.exchange import Exchange
+    from kbverified.judge.trial import NotApplicable
+
+    forward = Exchange.forward
+
+    def believing(self: Any, *arguments: Any) -> Any:
+        reply = forward(self, *arguments)
+        if "not_guarded" in reply:
+            raise NotApplicable(str(reply["not_guarded"]))
+        return reply
+
+    Exchange.forward = believing  # type: ignore[method-assign]
+
+
 def _poison() -> None:
     """The output's buffer is where the reference has just left its own output, as memory that was freed is."""
     from kbverified import layout
@@ -253,6 +269,7 @@ JUDGES: dict[str, Callable[[], None]] = {
     "secret_seed": _secret_seed,
     "unchanged": _unchanged,
     "private_inputs": _private_inputs,
+    "excuses": _excuses,
     "poison": _poison,
     "all_elements": _all_elements,
     "nonfinite": _nonfinite,

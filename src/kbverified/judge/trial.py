@@ -43,7 +43,8 @@ class Law:
 
 
 class NotApplicable(Exception):
-    """Raised by a law's ``draw`` where it cannot be asked of this problem: no trial, and no failure."""
+    """A law cannot be asked of this problem, or no guard be put around what this candidate allocates: no trial, and no
+    failure."""
 
 
 def one_trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> TrialResult:
@@ -92,8 +93,9 @@ def _launch(job: Job, party: Party, law: Law) -> tuple[list[list[torch.Tensor]],
         # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
         reply = exchange.forward(job.settings.build_timeout_s if job.builds_in_gate else None, law.own_memory)
         job.builds_in_gate = False
-        if "unwatched" in reply:
-            raise NotApplicable(f"it does not run while torch's allocations are moved: {str(reply['unwatched'])[:300]}")
+        if law.own_memory is not None and "not_guarded" in reply:  # from nothing else may a worker excuse itself
+            why = str(reply["not_guarded"])[:300]
+            raise NotApplicable(f"it does not run while torch's allocations are moved: {why}")
         tried = [exchange.take()]
         for _ in range(law.launches - 1):
             exchange.poison_outputs()
