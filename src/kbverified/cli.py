@@ -17,6 +17,7 @@ from pathlib import Path
 
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.keys import EVERY_STAGE
+from kbverified.printable import printable
 
 # Commands whose modules bring their own arguments: add_parser(subparsers), run(arguments) -> exit code or None.
 # In the order in which the help lists them: for people first, then what the workflow calls.
@@ -192,11 +193,6 @@ def _leave() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-
-
-def printable(text: str) -> str:
-    """The text without control characters: what a candidate said may be in it, and logs end in terminals."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 from kbverified import prompts, tokens
 from kbverified.config import Settings, merged_settings
 from kbverified.device_choice import resolve_device
-from kbverified.exit_codes import EXIT_BAD_INPUT
 from kbverified.generators import GeneratorSpec, read_generators
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.paid_answers import answer_key
@@ -187,12 +185,9 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the estimates of the selected API generators. 0; 2: a configuration or table that cannot be used."""
-    try:
-        found = _all(args)
-    except (ValueError, FileNotFoundError) as error:
-        print(f"estimate: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
+    """Print the estimates of the selected API generators. Raises ValueError, FileNotFoundError for a configuration or
+    table that cannot be used."""
+    found = _all(args)
     if args.json:
         print(json.dumps([dataclasses.asdict(one) for one in found], indent=1))
     else:

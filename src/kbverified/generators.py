@@ -11,7 +11,6 @@ import argparse
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,11 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from kbverified import file_lock, prompts, response_store
-from kbverified.endpoint_settings import ClientSettings, EndpointFault, EndpointSettings
-from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
+from kbverified.endpoint_settings import ClientSettings, EndpointSettings
 from kbverified.extraction import extract
 from kbverified.file_plan import commit, compare
 from kbverified.keys import NAME_PATTERN, SAMPLE_PATTERN, CandidateKey, ProblemKey
+from kbverified.printable import printable
 from kbverified.records import Dtype, Generation, PromptFacts, PromptTarget, PromptVariant, RecordError, read
 from kbverified.run_import import candidate_files
 from kbverified.table_rows import Row, TableError, read_rows
@@ -270,24 +269,18 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Generate one sample. 0: source and metadata are there; 2: bad input; 75: no answer, nothing written."""
-    try:
-        key = CandidateKey(args.generator, args.suite, args.problem, args.sample)
-        if args.out is not None and args.out.resolve() != key.source_path(args.root).resolve():
-            raise GeneratorError(f"--out {args.out}: this sample's source is {key.source_path(args.root)}")
-        specs = {spec.generator: spec for spec in read_generators(args.generators)}
-        if args.generator not in specs:
-            raise GeneratorError(f"{args.generators}: no generator {args.generator!r}; there are {', '.join(specs)}")
-        folder = response_store.response_folder(args.root, args.generator)
-        if why := file_lock.local_only(folder):
-            print(f"generate: {folder}: locks, and with them limits and budget, hold on this machine only ({why})")
-        problem = ProblemKey(args.suite, args.problem).source_path(args.root)
-        outcome = generate(specs[args.generator], problem, key, args.root, told=prompts.told(args))
-    except (ValueError, FileNotFoundError) as error:
-        print(f"generate: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except (EndpointFault, OSError) as error:
-        print(f"generate: {error}", file=sys.stderr)
-        return EXIT_INFRASTRUCTURE
-    print(outcome.sentence)
+    """Generate one sample, 0: source and metadata are there. Raises ValueError, FileNotFoundError for bad input,
+    EndpointFault and OSError where there is no answer and nothing was written."""
+    key = CandidateKey(args.generator, args.suite, args.problem, args.sample)
+    if args.out is not None and args.out.resolve() != key.source_path(args.root).resolve():
+        raise GeneratorError(f"--out {args.out}: this sample's source is {key.source_path(args.root)}")
+    specs = {spec.generator: spec for spec in read_generators(args.generators)}
+    if args.generator not in specs:
+        raise GeneratorError(f"{args.generators}: no generator {args.generator!r}; there are {', '.join(specs)}")
+    folder = response_store.response_folder(args.root, args.generator)
+    if why := file_lock.local_only(folder):
+        print(f"generate: {folder}: locks, and with them limits and budget, hold on this machine only ({why})")
+    problem = ProblemKey(args.suite, args.problem).source_path(args.root)
+    outcome = generate(specs[args.generator], problem, key, args.root, told=prompts.told(args))
+    print(printable(outcome.sentence))
     return 0

@@ -58,7 +58,7 @@ CEILING_BUDGET_S = 0.5
 
 # --- hidden-gate --------------------------------------------------------------------------------------------
 GATE_TRIALS_PER_DISTRIBUTION = 1
-# Comparison works on chunks of this many elements, so that the judge needs no second copy in float64.
+# Comparison works on chunks of this many elements, so that the judge needs no second copy of either.
 COMPARE_CHUNK_ELEMENTS = 1 << 24
 # Amplitude of the finite noise that fills an output buffer before a launch: far from any honest output.
 POISON_AMPLITUDE = 1.0e30

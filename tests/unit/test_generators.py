@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import hashlib
 import json
@@ -17,6 +16,7 @@ import pytest
 from endpoint_server import Answer, EndpointServer, completion, error, html, serve
 
 from kbverified import endpoint, generators
+from kbverified.cli import main
 from kbverified.endpoint_settings import EndpointFault
 from kbverified.extraction import classify
 from kbverified.generators import GeneratorError, GeneratorSpec, discover_candidates, generate, read_generators
@@ -425,12 +425,9 @@ def test_without_hard_links_answers_are_stored_all_the_same(api: EndpointServer,
 @pytest.fixture
 def command(tmp_path: Path) -> Callable[..., int]:
     def call(*words: object, generator: str = "gen") -> int:
-        parser = argparse.ArgumentParser()
-        generators.add_parser(parser.add_subparsers())
         path = table(tmp_path, HEADER + API_ROW + "old\timport\n")
         common = ["--generators", path, "--generator", generator, "--suite", "kb", "--problem", "level1_1"]
-        args = parser.parse_args([str(w) for w in ("generate", *common, "--sample", 0, "--root", tmp_path, *words)])
-        return int(args.run(args))
+        return main([str(w) for w in ("generate", *common, "--sample", 0, "--root", tmp_path, *words)])
 
     return call
 

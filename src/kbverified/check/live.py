@@ -9,7 +9,7 @@ from rich.status import Status
 from rich.text import Text
 
 from kbverified.check.chain import Done
-from kbverified.cli import printable
+from kbverified.printable import printable
 from kbverified.records import ProblemRecord, StageRecord
 
 WAITS = "waiting for"

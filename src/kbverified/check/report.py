@@ -16,12 +16,12 @@ from kbverified.check.brief import brief
 from kbverified.check.judged import Judged
 from kbverified.check.outcome import Outcome
 from kbverified.check.question import Question
-from kbverified.cli import printable
 from kbverified.kernel_table import MEMORY_FIELDS, column_name
 from kbverified.keys import BASELINE_STAGES, TIME_STAGES
 from kbverified.leaderboard.conditions import to_review
 from kbverified.leaderboard.render import ARM_MEANING, DASH
 from kbverified.metrics import ARMS, EVERY_ARM, within_tolerance
+from kbverified.printable import printable
 from kbverified.verdicts import TESTS
 
 Row = Mapping[str, Any]

@@ -2,7 +2,8 @@
 
 The words are those of cudaGetErrorString (CUDA 13.0, driver_types.h), which torch puts behind "CUDA error: ", and the
 driver's names, which cuda.bindings gives. A program's own errors (an illegal address, a failed assert, a misaligned
-one) are not among them: no device that works is lost by another's.
+one) are not among them: no device that works is lost by another's. But 719 is, which a kernel gives as well: where a
+worker says so, a canary decides.
 """
 
 from __future__ import annotations

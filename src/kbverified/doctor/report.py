@@ -7,8 +7,8 @@ import sys
 from rich.console import Console
 from rich.text import Text
 
-from kbverified.cli import printable
 from kbverified.doctor import Sections, summary
+from kbverified.printable import printable
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 

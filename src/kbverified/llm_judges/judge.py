@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,8 +21,6 @@ from pydantic import ValidationError
 
 import kbverified
 from kbverified import records
-from kbverified.endpoint_settings import EndpointFault
-from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 from kbverified.keys import CandidateKey
 from kbverified.llm_judges import answer, case
 from kbverified.llm_judges.answer import Answer
@@ -31,6 +28,7 @@ from kbverified.llm_judges.choose import own
 from kbverified.llm_judges.labels import Failure
 from kbverified.llm_judges.records import Attempt, Chosen, ChosenCandidate, Judgement
 from kbverified.llm_judges.settings import LlmJudge
+from kbverified.printable import printable
 from kbverified.response_store import StoredResponse
 
 FOLDER = Path("judgements")
@@ -176,33 +174,28 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write one judgement. 0: it is there; 2: bad input; 75: no answer from the endpoint, nothing written."""
+    """Write one judgement, 0: it is there. Raises ValueError, FileNotFoundError for bad input, EndpointFault and
+    OSError where there is no answer and nothing was written."""
     try:
         judge = LlmJudge.model_validate(json.loads(args.judge))
-        chosen = records.read(args.chosen, Chosen).find(args.candidate)
-        if chosen is None:
-            raise ValueError(f"{args.chosen}: {args.candidate} is not among those to be judged")
-        if judge.name not in (*chosen.panel, *chosen.substitutes):
-            why = chosen.kept_out.get(judge.name, "it is none of the judges")
-            raise ValueError(f"{args.chosen}: {judge.name} does not judge {args.candidate}: {why}")
-        made = judge_candidate(
-            judge,
-            chosen,
-            args.root,
-            attempts=args.attempts,
-            most_characters=args.max_source_characters,
-            own_models=args.own_models,
-            template=args.template,
-        )
     except ValidationError as error:
-        print(f"llm-judge: --judge: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except (ValueError, FileNotFoundError) as error:
-        print(f"llm-judge: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except (EndpointFault, OSError) as error:
-        print(f"llm-judge: {error}", file=sys.stderr)
-        return EXIT_INFRASTRUCTURE
+        raise ValueError(f"--judge: {error}") from None
+    chosen = records.read(args.chosen, Chosen).find(args.candidate)
+    if chosen is None:
+        raise ValueError(f"{args.chosen}: {args.candidate} is not among those to be judged")
+    if judge.name not in (*chosen.panel, *chosen.substitutes):
+        why = chosen.kept_out.get(judge.name, "it is none of the judges")
+        raise ValueError(f"{args.chosen}: {judge.name} does not judge {args.candidate}: {why}")
+    made = judge_candidate(
+        judge,
+        chosen,
+        args.root,
+        attempts=args.attempts,
+        most_characters=args.max_source_characters,
+        own_models=args.own_models,
+        template=args.template,
+    )
     records.write(args.out, made)
-    print(f"{judge.name} on {args.candidate}: {made.label or f'no label, {made.failure}: {made.failure_detail}'}")
+    said = made.label or f"no label, {made.failure}: {made.failure_detail}"
+    print(printable(f"{judge.name} on {args.candidate}: {said}"))
     return 0

@@ -95,7 +95,7 @@ class Number:
 
 NO_RECORD = {
     "audit": "two language models' reading of sources: no record holds anything like it",
-    "input_blind": "about the prompts that were given to models: no record holds them",
+    "input_blind": "about the prompts that were given to models: no run of ours holds those",
 }
 
 
