@@ -79,6 +79,7 @@ UNMEASURED = (
     "CPU time of judge and workers while they hold a GPU: four cores are kept for them",
     "files of a CUDA build: a C++ one of the demo has up to nine, in four folders",
     "CPU time of an audit with CUDA",
+    "the gate's trial that guards what torch allocates, and its second launch: both came after the run of the holds",
     "optional baselines: time-ieee and time-compile have not run on a GPU",
     "generating: tokens and money are the endpoint's; a generator of origin `api` adds a job for every candidate",
     "shards: nothing of them is built",

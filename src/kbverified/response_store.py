@@ -21,8 +21,9 @@ from kbverified.endpoint_settings import Settings
 from kbverified.keys import CandidateKey
 from kbverified.records import Record, read
 
-# Above any answer: 128 k tokens of text, twice (content and raw), escaped.
-ROOM_BYTES = 2 << 20
+# An answer of 8 MiB, more than which is not kept (endpoint_http), twice: its content and the whole of it. The rest is
+# for what JSON escapes.
+ROOM_BYTES = 24 << 20
 
 
 class StoredResponse(Record):
@@ -76,10 +77,6 @@ def response_folder(root: Path, generator: str) -> Path:
     return root / "generations" / generator / "responses"
 
 
-def response_path(root: Path, generator: str, response_key: str) -> Path:
-    return response_folder(root, generator) / f"{response_key}.json"
-
-
 def load(path: Path) -> StoredResponse | None:
     """The stored answer, None where there is none. Raises RecordError for a file that is not one."""
     try:
@@ -96,9 +93,7 @@ def room(path: Path) -> Iterator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".incoming-") as file:
-        file.write(bytes(ROOM_BYTES))
-        file.flush()
-        os.fsync(file.fileno())
+        os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
         yield
 
 

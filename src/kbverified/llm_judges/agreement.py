@@ -83,15 +83,12 @@ def kappa_estimate(units: Sequence[tuple[str, str, str]], settings: AggregationS
     if value is None:
         why = "both judges gave one and the same label throughout" if units else "no candidate has a label by both"
         return Estimate(value=None, n=len(units), why_null=why)
+    if all(a == b for _, a, b in units):
+        return estimate_of(value, None, len(units), None, "no interval: they agree throughout, as every resample does")
     clusters, tables = _tables(units)
     counts = statistics.resample_counts(len(clusters), statistics.seed_from("kappa", clusters), settings.resamples)
-    drawn = (counts @ tables.reshape(len(clusters), -1)).reshape(-1, *tables.shape[1:])
+    drawn = np.einsum("ij,jkl->ikl", counts, tables)  # no BLAS, whose threads spin on a busy machine
     interval = statistics.percentile_interval(_kappas(drawn), len(clusters), settings.confidence)
-    if all(a == b for _, a, b in units):
-        interval = None
-        return estimate_of(
-            value, interval, len(units), None, "no interval: they agree throughout, as every resample does"
-        )
     return estimate_of(value, interval, len(units), None, f"no interval: only {len(clusters)} problems")
 
 
