@@ -104,7 +104,8 @@ def test_a_canary_decides_what_a_candidate_says_of_the_device(
     item = broken.item(raising(HONEST, error), number)
     assert broken.gate(item)["verdict"] == verdict, "the reference finds a device that works"
     (broken.records / "hidden-gate" / f"made-{number}.json").unlink()
-    broken.problem.write_text(raising(PROBLEM, error))
+    in_a_worker = '"KBV_CHANNEL_FD" in __import__("os").environ'
+    broken.problem.write_text(raising(PROBLEM, error, in_a_worker))
     refused(broken.stage("hidden-gate", item), "canary failed as well")
     assert not broken.has_record("hidden-gate", item)
 

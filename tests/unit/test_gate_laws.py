@@ -29,7 +29,7 @@ def stage(monkeypatch):
     job = types.SimpleNamespace(problem="p.py", lap=parts.append, device=device, parts=parts)
     party = types.SimpleNamespace(deadline=1000.0, worker=types.SimpleNamespace(poll=lambda: None))
     reference = types.SimpleNamespace(forward=lambda inputs: torch.ones(3))
-    monkeypatch.setattr(trial, "_launch", lambda job, party, law: ([law.draw(0)], None))
+    monkeypatch.setattr(trial, "_launch", lambda job, party, law: ([[law.draw(0)]], None))
     return job, party, types.SimpleNamespace(reference=reference, of_trial=slow_oracle)
 
 
