@@ -6,7 +6,7 @@ it is asked after everything is measured, is itself not trusted, and no record o
     settings   the configuration              choose    who is asked about which candidate
     case       what a judge is shown          answer    what it may answer
     own_model  who may not judge whom         judge     asking one judge about one candidate
-    decide     from answers to one label      review    what a person is to look at, and what he says
+    decide     from answers to one label      review    what a person is to look at, and what they say
     agreement  Cohen's kappa                  records   everything of it that is written
 
 docs/llm-judges.md describes it. Torch-free.

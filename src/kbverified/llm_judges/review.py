@@ -1,4 +1,4 @@
-"""What a person should look at, and the file in which he says what it is.
+"""What a person should look at, and the file in which they say what it is.
 
 The queue (``results/llm-judges/queue.csv``) is an output of the workflow and made again at will. The review file
 (``judgements/review.csv``) is a person's: no rule writes or deletes it. ``kbverified llm-review`` appends to it what is
@@ -25,7 +25,7 @@ from kbverified.llm_judges.visible import visible
 QUEUE = Path("results/llm-judges/queue.csv")
 REVIEW = Path("judgements/review.csv")
 COLUMNS = ("candidate", "candidate_sha256", "label", "reviewer", "note", "said", "why", "explanation")
-"""A person fills in ``label``, and ``reviewer`` and ``note`` if he likes; the last three are for him to read."""
+"""A person fills in ``label``, and ``reviewer`` and ``note`` if they like; the last three are for them to read."""
 _NEEDED = COLUMNS[:3]
 _EXPLANATION_CHARACTERS = 500
 
