@@ -175,7 +175,7 @@ def _retry_after_s(headers: Mapping[str, str]) -> float | None:
             return value
     try:
         until = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return max(0.0, until.timestamp() - time.time())
 

@@ -23,7 +23,16 @@ Settings = dict[str, JsonValue]
 """What is sent beside model and messages, by the API's own names."""
 
 # Sent by themselves or decided by the client: an extra body may not say them otherwise.
-_NOT_EXTRA = ("model", "messages", "stream", "stream_options", "n", "response_format")
+_NOT_EXTRA = (
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "n",
+    "response_format",
+    "max_completion_tokens",
+    "best_of",
+)
 
 
 class EndpointFault(RuntimeError):

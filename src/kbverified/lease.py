@@ -102,7 +102,7 @@ def visible_gpus() -> list[Gpu]:
     everything = {gpu.uuid: gpu for gpu in [*gpus, *(part for some in parts.values() for part in some)]}
     visible: dict[str, Gpu] = {}
     for word in words:
-        if word.isdigit():
+        if word.isdecimal() and word.isascii():
             named = gpus[int(word) : int(word) + 1]
         else:
             named = [gpu for uuid, gpu in everything.items() if word and uuid.startswith(word)]

@@ -14,7 +14,9 @@ _RELEASE = re.compile(r"-(20\d{2}-?\d{2}-?\d{2}|latest|(?:0[1-9]|1[0-2])[0-3]\d|
 def normal_name(name: str) -> str:
     """A model's name without what differs from endpoint to endpoint; words joined by single hyphens."""
     text = name.strip().casefold().rstrip("/").rsplit("/", 1)[-1]
-    text = text.split(":", 1)[0].split("@", 1)[0]
+    text = re.sub(r"^ft:([^:]+)(:.*)?$", r"\1", text)  # a tuned model is judged as the one that it was
+    text = re.sub(r"-v\d+:\d+$", "", text)  # Amazon's version of a version
+    text = re.sub(r":(?!\d+(\.\d+)?[bm])[^:]*$", "", text).split("@", 1)[0]  # routing; qwen3:32b says a size
     # Some vendors are written with a dot: us.anthropic.claude-..., and quantised files end in .gguf.
     text = text.removesuffix(".gguf")
     text = re.sub(r"^(?:[a-z]+\.)+(?=[a-z])", "", text)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -69,9 +69,13 @@ def obtain(
         if found := load(path):  # by whoever held the lock before
             lock.remove()
             return Obtained(found, path, "replayed")
+        gate = _gate(folder, client, key, name)
+        gate.spending.bury()
         with room(path):
-            answer = endpoint.ask(client, messages, response_format, name=name, gate=_gate(folder, client, key, name))
-        stored = append(path, answer)
+            answer = endpoint.ask(client, messages, response_format, name=name, gate=gate)
+        stored = append(path, answer)  # before anything else is written: it is what was paid for
+        with contextlib.suppress(OSError):  # a stored answer without its line is counted when it is met
+            gate.settle_answer()
         lock.remove()
     return Obtained(stored, path, "asked")
 
@@ -86,22 +90,34 @@ class _Gate:
 
     limits: RequestLimits
     spending: Spending
+    answered: list[tuple[_Turn, int, int]] = field(default_factory=list)
+    """Turns whose answer is still to be stored, and what they took."""
 
     @contextlib.contextmanager
     def turn(self, prompt_tokens: int, completion_tokens: int | None) -> Iterator[_Turn]:
         with self.limits.turn(prompt_tokens + (completion_tokens or 0)) as turn:
-            yield _Turn(self.limits, turn, self.spending.reserve(prompt_tokens, completion_tokens))
+            yield _Turn(self, turn, self.spending.reserve(prompt_tokens, completion_tokens))
 
     def pause(self, seconds: float) -> None:
         self.limits.pause(seconds)
 
+    def settle_answer(self) -> None:
+        for turn, prompt_tokens, completion_tokens in self.answered:
+            turn.settle(prompt_tokens, completion_tokens, None)
+
 
 @dataclass(frozen=True)
 class _Turn:
-    limits: RequestLimits
+    gate: _Gate
     id: str
     reserved: Charge
 
     def charge(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
+        if why is None:
+            self.gate.answered.append((self, prompt_tokens, completion_tokens))
+        else:
+            self.settle(prompt_tokens, completion_tokens, why)
+
+    def settle(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
         self.reserved.settle(prompt_tokens, completion_tokens, why)
-        self.limits.took(self.id, prompt_tokens + completion_tokens)
+        self.gate.limits.took(self.id, prompt_tokens + completion_tokens)

@@ -10,7 +10,7 @@ import base64
 import os
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import quote, quote_plus, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 KEY_MIN_CHARACTERS = 8
 """A shorter word may well be part of an honest answer (``ollama``, ``EMPTY``): blanking it would change code."""
@@ -31,8 +31,10 @@ class Secrets:
         found = [api_key] if api_key else []
         parts = urlsplit(base_url)
         found += [unquote(word) for word in (parts.password, parts.query) if word]
-        if parts.password:  # as a Basic login carries it
-            found.append(f"{unquote(parts.username or '')}:{unquote(parts.password)}")
+        found += [value for _, value in parse_qsl(parts.query)]
+        if parts.username:  # some take a key as the user's name; as a Basic login carries both
+            name = unquote(parts.username)
+            found += [*([] if parts.password else [name]), f"{name}:{unquote(parts.password or '')}"]
         for line in os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines():
             found.append(line.partition(":")[2].strip())
         words = {form for word in found if len(word) >= KEY_MIN_CHARACTERS for form in _forms(word)}

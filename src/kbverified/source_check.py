@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import signal
 import subprocess
 import sys
+import tokenize
 from typing import NamedTuple, cast
 
 from kbverified import parse_check
@@ -39,6 +42,14 @@ def classify(source: bytes) -> SourceVerdict | None:
         source.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return SourceVerdict("unreadable_source", f"not UTF-8 at byte {error.start}")
+    try:  # what Python runs has to be what parsers and readers are shown (PEP 263)
+        lines = source.replace(b"\r\n", b"\n").replace(b"\r", b"\n")  # as Python's own reader has them
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(lines).readline)
+    except SyntaxError as error:
+        return SourceVerdict("syntax_error", str(error.msg))
+    same = ("utf-8", "utf-8-sig", "ascii", *(["iso8859-1"] if source.isascii() else []))
+    if codecs.lookup(encoding).name not in same:
+        return SourceVerdict("unreadable_source", f"it declares the encoding {encoding}; read is UTF-8 alone")
     return _parse(source)
 
 

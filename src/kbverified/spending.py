@@ -115,6 +115,21 @@ class Spending:
                 raise BudgetExceeded(self._words(spent, most))
             time.sleep(POLL_S * random.uniform(0.8, 1.2))
 
+    def bury(self) -> None:
+        """Give up what a dead process had under way for this key: while its lock is held others take that for alive."""
+        if not self._limited:
+            return
+        with file_lock.held(self._lock):
+            left: dict[str, dict[str, Any]] = {}
+            for line in self._lines():
+                if line["event"] == "asked" and line["key"] == self._key:
+                    left[line["turn"]] = line
+                else:
+                    left.pop(line["turn"], None)
+            for turn, line in left.items():
+                took = _tokens(line["prompt_tokens"], line["completion_tokens"])
+                self._append({"event": "took", "key": self._key, "turn": turn, **took, "for": "its process died"})
+
     @property
     def _limited(self) -> bool:
         return self._client.budget_tokens is not None or self._client.budget_usd is not None
@@ -171,10 +186,14 @@ class Spending:
                 spent.answers.add(*took)
             elif any(took):
                 spent.lost.add(*took)
+        stored = _stored_keys(self._folder)
+        kept = {key: turn for turn, (key, *_) in open_turns.items() if key in stored and key not in spent.by_key}
+        for turn in kept.values():  # stored, and ended before it was written down: counted below
+            del open_turns[turn]
         for key, prompt, completion in open_turns.values():
             alive = key != self._key and file_lock.is_held(key_lock(self._folder, key))
             (spent.under_way if alive else spent.lost).add(prompt, completion)
-        for key in sorted(_stored_keys(self._folder) - set(spent.by_key)):
+        for key in sorted(stored - set(spent.by_key)):
             response = load(self._folder / f"{key}.json")
             spent.by_key[key] = took = counted(response) if response else (0, 0)
             spent.answers.add(*took)

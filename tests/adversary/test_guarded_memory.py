@@ -242,3 +242,15 @@ def test_torchs_compiler_is_neither_imported_for_it_nor_let_into_it():
     done = subprocess.run([sys.executable, "-c", COMPILERS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1 False\n128.0 True True\n"
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("make", [torch.Tensor.to_sparse_csr, lambda t: t.to_sparse().coalesce()], ids=["csr", "coo"])
+def test_what_an_operator_says_is_a_view_stays_one(make):
+    """Also of tensors that are not plain: an in-place product of a sparse matrix's values was lost."""
+    dense = torch.arange(1.0, 17.0).reshape(4, 4).tril()
+    with OwnMemory(DEVICE, GUARD):
+        sparse = make(dense)
+        sparse.values().mul_(0.5)
+        found = sparse @ torch.eye(4)
+    assert torch.equal(found, dense * 0.5)

@@ -401,6 +401,14 @@ def test_a_key_in_an_error_is_not_repeated(server: EndpointServer, echo: str, st
     assert not [form for form in ECHOES if form in str(caught.value)]
 
 
+@pytest.mark.parametrize(
+    "address", ["https://{key}@host/v1", "https://user:{key}@host/v1", "https://host/v1?api_key={key}"]
+)
+def test_a_key_in_the_address_is_a_key(address: str) -> None:
+    key = "sk-in-the-address-0123456789"
+    assert key not in Secrets.of(address.format(key=key), "").line(f"denied: {key} is unknown")
+
+
 def test_no_half_of_a_key_is_left_where_words_are_cut(server: EndpointServer, monkeypatch: pytest.MonkeyPatch) -> None:
     secrets = Secrets.of(server.url, SECRET)
     for before in range(480, 500):

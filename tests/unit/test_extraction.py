@@ -180,6 +180,11 @@ def test_nothing_to_object_to(source: bytes) -> None:
     assert classify(source) is None
 
 
+@pytest.mark.parametrize("declared", [b"utf-8", b"UTF8", b"ascii", b"latin-1"])
+def test_a_declared_encoding_that_changes_nothing(declared: bytes) -> None:
+    assert classify(b"# -*- coding: " + declared + b" -*-\n" + MODEL.encode()) is None
+
+
 @pytest.mark.parametrize(
     ("source", "verdict", "words"),
     [
@@ -190,6 +195,12 @@ def test_nothing_to_object_to(source: bytes) -> None:
         (MODEL.encode("utf-16"), "unreadable_source", "NUL"),
         (MODEL.encode() + b"\0", "unreadable_source", "NUL"),
         (b"\xed\xa0\x80 = 1\n", "unreadable_source", "UTF-8"),
+        # What Python would run has to be what readers are shown (PEP 263).
+        (b"# coding: utf-7\n# +AAo-import os\n" + MODEL.encode(), "unreadable_source", "utf-7"),
+        (b"\r# coding: utf-7\n# +AAo-import os\n" + MODEL.encode(), "unreadable_source", "utf-7"),
+        (b"#\n# vim: fileencoding=unicode_escape\n" + MODEL.encode(), "unreadable_source", "unicode"),
+        ("# coding: latin-1\n# caf\xe9\n".encode() + MODEL.encode(), "unreadable_source", "iso-8859-1"),
+        (b"# coding: nonsense\n" + MODEL.encode(), "syntax_error", "nonsense"),
         (b"#" * (CANDIDATE_SIZE_LIMIT_BYTES + 1), "unreadable_source", "limit"),
         (b"#" * (10 << 20), "unreadable_source", "limit"),
         (BROKEN.encode(), "syntax_error", "line 4"),

@@ -16,6 +16,8 @@ LOST = [
     TORCH.format("CUDA-capable device(s) is/are busy or unavailable"),
     TORCH.format("unknown error"),
     "Traceback (most recent call last):\n  File 'x.py'\n" + TORCH.format("no CUDA-capable device is detected"),
+    "RuntimeError: Triton Error [CUDA]: unspecified launch failure",
+    "RuntimeError: CUDA driver error: unknown error",
     "cuMemCreate failed: CUDA_ERROR_ECC_UNCORRECTABLE",
     "cuMemUnmap failed: CUDA_ERROR_LAUNCH_FAILED",
 ]
@@ -24,6 +26,7 @@ PROGRAMS_OWN = [
     TORCH.format("device-side assert triggered"),
     TORCH.format("misaligned address"),
     TORCH.format("invalid configuration argument"),
+    "Triton Error [CUDA]: an illegal memory access was encountered",
     "cuMemMap failed: CUDA_ERROR_INVALID_VALUE",
     "CUDA out of memory. Tried to allocate 2.00 GiB.",
     "unknown error in my parser",

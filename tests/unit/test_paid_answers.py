@@ -64,6 +64,22 @@ def start(server: EndpointServer, folder: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def test_an_answer_is_kept_though_nothing_can_be_written_about_it(
+    server: EndpointServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fills while the answer is awaited: the room for it is there, and the ledger's line is not."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kbverified.spending.Charge.settle", full)
+        assert get(server, tmp_path, budget_tokens=1000).did == "asked"
+    assert get(server, tmp_path, budget_tokens=1000).did == "replayed"
+    assert len(server.requests) == 1
+    assert spent(tmp_path).total() == (10, 90)
+
+
 # --- once ---------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ _SAID = (
     "system not yet initialized",  # 802
     "unknown error",  # 999
 )
+_PREFIXES = ("CUDA error", "CUDA driver error", "Triton Error [CUDA]")
 _NAMED = (
     "CUDA_ERROR_LAUNCH_FAILED",
     "CUDA_ERROR_ECC_UNCORRECTABLE",
@@ -35,4 +36,5 @@ _NAMED = (
 
 def says_lost(text: str) -> bool:
     """Whether an error's text is one of a lost device. From a worker it is a claim: ask a canary."""
-    return ("CUDA error" in text and any(words in text for words in _SAID)) or any(name in text for name in _NAMED)
+    said = any(prefix in text for prefix in _PREFIXES) and any(words in text for words in _SAID)
+    return said or any(name in text for name in _NAMED)

@@ -53,7 +53,7 @@ class OwnMemory(TorchDispatchMode):
 
     def _own_dispatch(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         result = func(*args, **kwargs)
-        if self.guarded >= HARDENED_OWN_TENSORS_MAX or self.device.is_capturing():
+        if self.guarded >= HARDENED_OWN_TENSORS_MAX or self.device.is_capturing() or _is_view(func):
             return result
         made = [t for t in tree_leaves(result) if self._has_memory_of_its_own(t)]
         if not made:
@@ -127,6 +127,12 @@ def _is_plain(value: Any) -> bool:
     if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout is not torch.strided:
         return False
     return not (value.is_nested or value.is_quantized or value.device.type == "meta")
+
+
+def _is_view(func: Any) -> bool:
+    """Whether an operator says that what it returns is memory of its arguments: also of those that are not plain."""
+    schema = getattr(func, "_schema", None)
+    return schema is not None and any(one.alias_info is not None for one in schema.returns)
 
 
 def _address(tensor: torch.Tensor) -> int:

@@ -75,9 +75,9 @@ def labels(
     A person may label a candidate that nobody judged; a label of a source that has changed since is stale. Raises
     ValueError for a judgement of another source.
     """
-    by_person = {one.candidate: one for one in persons}
-    stale = [tail for tail, one in by_person.items() if sources.get(tail) not in (one.candidate_sha256, None)]
-    fresh = {tail: one for tail, one in by_person.items() if sources.get(tail) == one.candidate_sha256}
+    persons = list(persons)
+    fresh = {one.candidate: one for one in persons if sources.get(one.candidate) == one.candidate_sha256}
+    stale = {one.candidate for one in persons if one.candidate in sources} - fresh.keys()
     found = [_labelled(one, judgements.get(one.candidate, ()), fresh.get(one.candidate)) for one in chosen.candidates]
     judged = {one.candidate for one in chosen.candidates}
     for tail in sorted(fresh.keys() - judged):

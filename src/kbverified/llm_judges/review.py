@@ -97,22 +97,22 @@ def read_review(path: Path) -> list[PersonsLabel]:
         return []
     first = text.lstrip().split("\n", 1)[0]
     delimiter = max((",", ";", "\t"), key=first.count)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     header = [name.strip() for name in reader.fieldnames or []]
     if missing := [name for name in _NEEDED if name not in header]:
         raise ReviewError(f"{path}: line 1: no column {', '.join(missing)}; the columns are {', '.join(COLUMNS)}")
     reader.fieldnames = header
-    found: dict[str, PersonsLabel] = {}
+    found: dict[tuple[str, str], PersonsLabel] = {}
     for row in _rows(path, reader):
         one = _label(f"{path}: line {reader.line_num}", {k: (row[k] or "").strip() for k in header})
         if one is None:
             continue
-        before = found.get(one.candidate)
-        if before is not None and (before.label, before.candidate_sha256) != (one.label, one.candidate_sha256):
+        before = found.get((one.candidate, one.candidate_sha256))
+        if before is not None and before.label != one.label:
             raise ReviewError(
                 f"{path}: line {reader.line_num}: column candidate: {one.candidate} has another label above"
             )
-        found[one.candidate] = one
+        found[one.candidate, one.candidate_sha256] = one
     return list(found.values())
 
 

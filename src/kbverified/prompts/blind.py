@@ -227,6 +227,12 @@ def _own_names(node: ast.AST, imported: set[str]) -> Iterator[str]:
         yield node.name
     elif isinstance(node, ast.alias):
         yield node.asname or ""
+    elif isinstance(node, ast.keyword):
+        yield node.arg or ""
+    elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        yield node.name or ""
+    elif isinstance(node, ast.MatchMapping):
+        yield node.rest or ""
 
 
 # --- described ----------------------------------------------------------------------------------------------

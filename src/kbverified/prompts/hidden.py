@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import unicodedata
 from collections.abc import Iterable
 from math import isfinite
 from typing import Any
@@ -49,8 +50,10 @@ def numbers_of(value: Any, depth: int = 4) -> set[Number]:
         return {value}
     if isinstance(value, complex):
         return {value.real, value.imag}
+    if isinstance(value, bytes):
+        value = value.decode("latin-1")
     if isinstance(value, str):
-        return set(whole_numbers(value))
+        return {*whole_numbers(value), *decimals(value)}
     if isinstance(value, dict):
         return numbers_of([*value, *value.values()], depth)
     if isinstance(value, list | tuple | set | frozenset):
@@ -69,6 +72,15 @@ def telling(numbers: Iterable[Number]) -> set[Number]:
 def whole_numbers(text: str) -> list[int]:
     """Each run of digits in a text, also inside of words."""
     return [int(digits) for digits in re.findall(r"[0-9]{1,20}", text)]
+
+
+def decimals(text: str) -> set[Number]:
+    """Numbers of a text that are more than a run of digits, in any script's: 0.25, 1e-5, 4,096, 4_096, 0x1000."""
+    text = re.sub(r"(?<=\d)[_,' ](?=\d{3}(?!\d))", "", unicodedata.normalize("NFKC", text))
+    found: set[Number] = {int(digits, 16) for digits in re.findall(r"0[xX]([0-9a-fA-F]{1,16})", text)}
+    for word in re.findall(r"\d{1,20}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?|\.\d{1,20}", text):
+        found.add(float(word))
+    return found
 
 
 def in_name(name: str, hidden: set[Number]) -> int | None:

@@ -97,15 +97,25 @@ class _Strip(ast.NodeTransformer):
         return node
 
 
+def _is_plain_target(node: ast.expr) -> bool:
+    if isinstance(node, ast.Tuple | ast.List):
+        return all(map(_is_plain_target, node.elts))
+    return isinstance(node, ast.Name)
+
+
 def _drop_dead_stores(function: Function) -> None:
     """Without ``name = literal`` for names that the function never reads (a size left over from a test)."""
     read = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
+    read |= {n.target.id for n in ast.walk(function) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
     outer = {name for n in ast.walk(function) if isinstance(n, ast.Nonlocal | ast.Global) for name in n.names}
 
     def dead(node: ast.stmt) -> bool:
-        if not (isinstance(node, ast.Assign) and all(isinstance(target, ast.Name) for target in node.targets)):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             return False
-        names = {target.id for target in node.targets if isinstance(target, ast.Name)}
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if not all(map(_is_plain_target, targets)):
+            return False
+        names = {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
         try:
             ast.literal_eval(node.value)
         except ValueError:

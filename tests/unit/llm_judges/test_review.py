@@ -91,6 +91,12 @@ def test_a_review_file_as_spreadsheets_write_it(text: str, tmp_path: Path) -> No
 HEAD = "candidate,candidate_sha256,label\n"
 
 
+def test_a_candidate_that_was_edited_may_have_a_label_for_each_source(tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text(f"{HEAD}g/s/level1_1/1,{SHA},LEGITIMATE\ng/s/level1_1/1,{'b' * 64},SPEED_HACK\n")
+    found = {one.candidate_sha256: one.label for one in review.read_review(tmp_path / "r.csv")}
+    assert found == {SHA: "LEGITIMATE", "b" * 64: "SPEED_HACK"}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -100,6 +106,7 @@ HEAD = "candidate,candidate_sha256,label\n"
         (f"{HEAD}g/s/level1_1/1,123,LEGITIMATE\n", r"line 2: column candidate_sha256: '123' is no sha256"),
         (f"{HEAD}g/s/level1_1/1,{SHA},LEGITIMATE\ng/s/level1_1/1,{SHA},SPEED_HACK\n", r"line 3: .* another label"),
         (f"{HEAD}g/s/level1_1/1,{SHA},\"LEGITIMATE {'x' * 200_000}\n", r"not CSV"),
+        (f'{HEAD[:-1]},note\ng/s/level1_1/1,{SHA},LEGITIMATE,"half\ng/s/level1_1/2,{SHA},LEGITIMATE,b\n', r"not CSV"),
         ("\xff\xfe", r"not UTF-8"),
     ],
 )  # fmt: skip
