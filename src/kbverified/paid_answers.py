@@ -73,8 +73,8 @@ def obtain(
         gate.spending.bury()
         with room(path):
             answer = endpoint.ask(client, messages, response_format, name=name, gate=gate)
-        stored = append(path, answer)  # before anything else is written: it is what was paid for
-        with contextlib.suppress(OSError):  # a stored answer without its line is counted when it is met
+        stored = append(path, answer)
+        with contextlib.suppress(OSError):  # a stored answer without its line is counted where one is looked for
             gate.settle_answer()
         lock.remove()
     return Obtained(stored, path, "asked")
@@ -91,7 +91,7 @@ class _Gate:
     limits: RequestLimits
     spending: Spending
     answered: list[tuple[_Turn, int, int]] = field(default_factory=list)
-    """Turns whose answer is still to be stored, and what they took."""
+    """Turns whose answer came and could not be written down yet, and what they took."""
 
     @contextlib.contextmanager
     def turn(self, prompt_tokens: int, completion_tokens: int | None) -> Iterator[_Turn]:
@@ -113,10 +113,14 @@ class _Turn:
     reserved: Charge
 
     def charge(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
-        if why is None:
-            self.gate.answered.append((self, prompt_tokens, completion_tokens))
-        else:
+        """Before the turn ends: whoever comes next reckons with what this one really took. What cannot be written down
+        must not cost the answer."""
+        try:
             self.settle(prompt_tokens, completion_tokens, why)
+        except OSError:
+            if why is not None:
+                raise
+            self.gate.answered.append((self, prompt_tokens, completion_tokens))
 
     def settle(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
         self.reserved.settle(prompt_tokens, completion_tokens, why)

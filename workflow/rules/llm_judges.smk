@@ -78,7 +78,8 @@ rule llm_judge:
         api_calls=1,
         mem_mb=1000,
         # Every attempt is a request of its own, one after the other.
-        runtime=lambda wildcards: int(4 * SETTINGS.llm_judges.attempts * LLM_JUDGES[wildcards.judge].timeout_s) // 60 + 15,
+        runtime=lambda wildcards: int(4 * SETTINGS.llm_judges.attempts * LLM_JUDGES[wildcards.judge].timeout_s) // 60
+        + 15,
     params:
         code=code("llm-judge"),
         # Beside the source: what is asked about it, since the file that says so is ancient.
