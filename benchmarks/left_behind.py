@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import time
 from collections.abc import Collection
 from pathlib import Path
 
+from kbverified import file_lock
 from kbverified.deadline import descendants
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -64,7 +64,7 @@ class Watch:
         new = sorted(_shared_memory() - self._shared_memory)
         found += [f"shared memory {name}" for name in new if not _in_use_by_others(name, self.pids())]
         found += [f"temporary file {path}" for path in sorted(self.temporary.rglob("*")) if not _is_torchs(path)]
-        found += [f"held lock {path}" for path in sorted(self.leases.iterdir()) if _held(path)]
+        found += [f"held lock {path}" for path in sorted(self.leases.iterdir()) if file_lock.is_held(path)]
         if records is not None:
             found += [f"half a record {path}" for path in sorted(records.rglob(".*.tmp"))]
         if not evaluators:
@@ -131,15 +131,6 @@ def _in_use_by_others(name: str, ours: list[int]) -> bool:
 def _is_torchs(path: Path) -> bool:
     """A folder that torch makes once per user when its compiler's front end is imported, and in which nothing is."""
     return path.name.startswith("torchinductor_") and not any(path.iterdir())
-
-
-def _held(path: Path) -> bool:
-    with open(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def _fields(pid: int) -> list[str]:

@@ -7,11 +7,12 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 Body = dict[str, Any]
+AnyServer = TypeVar("AnyServer", bound="EndpointServer")
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,9 @@ class EndpointServer(http.server.ThreadingHTTPServer):
             self.times.append(time.monotonic())
             self._at_once += 1
             self.at_once_max = max(self.at_once_max, self._at_once)
-            answer = self.answers[min(len(self.requests), len(self.answers)) - 1]
+            number = min(len(self.requests), len(self.answers)) - 1
         try:
-            yield self.choose(body) if self.choose else answer
+            yield self.choose(body) if self.choose else self.answers[number]
         finally:
             with self._lock:
                 self._at_once -= 1
@@ -172,9 +173,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serve(*answers: Answer) -> Iterator[EndpointServer]:
+def running(server: AnyServer) -> Iterator[AnyServer]:
     """A server while the context lasts."""
-    server = EndpointServer(*answers)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
@@ -183,3 +183,8 @@ def serve(*answers: Answer) -> Iterator[EndpointServer]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def serve(*answers: Answer) -> AbstractContextManager[EndpointServer]:
+    """One that gives these answers, while the context lasts."""
+    return running(EndpointServer(*answers))

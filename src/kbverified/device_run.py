@@ -23,7 +23,8 @@ from typing import Any
 
 from kbverified import archive, run_report
 from kbverified.archive import ArchiveError, place
-from kbverified.config import ConfigError, baselines_of
+from kbverified.config import ConfigError
+from kbverified.config_files import baselines_of
 from kbverified.deadline import Ended, run_until
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INCOMPLETE
 from kbverified.keys import STAGES, CandidateKey, ProblemKey, stages_with

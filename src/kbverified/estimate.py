@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import prompts, tokens
-from kbverified.config import Settings, merged_settings
+from kbverified.config import Settings
+from kbverified.config_files import project_settings
 from kbverified.device_choice import resolve_device
 from kbverified.generators import GeneratorSpec, read_generators
 from kbverified.keys import CandidateKey, ProblemKey
@@ -196,7 +197,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _all(args: argparse.Namespace) -> list[Estimate]:
-    settings = merged_settings([args.root / "config" / "config.yaml", *args.configfile])
+    settings = project_settings(args.root, args.configfile)
     rows = read_generators(args.root / settings.generators_tsv)
     if args.generator and args.generator not in {row.generator for row in rows}:
         raise ValueError(f"{settings.generators_tsv}: no generator {args.generator!r}")

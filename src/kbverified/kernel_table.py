@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kbverified import protocol
-from kbverified.keys import BASELINE_STAGES, STAGES, TIME_STAGES
+from kbverified.keys import BASELINE_STAGES, STAGES, TIME_STAGES, candidate_tail
 from kbverified.metrics import EVERY_ARM
 from kbverified.records import RecordError, write_bytes
 
@@ -220,6 +220,16 @@ def frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 def rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """A DataFrame of this shape as dictionaries, null as None. Raises ValueError where columns do not fit."""
     return _arrow(table, "table").to_pylist()
+
+
+def tail_of(row: Mapping[str, Any]) -> str:
+    """generator/suite/problem/sample of a row, as CandidateKey.tail."""
+    return candidate_tail(row["generator"], row["suite"], row["problem"], row["sample"])
+
+
+def read_rows(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """The rows of several tables, in order. Raises RecordError, FileNotFoundError as ``read_parquet``."""
+    return [row for path in paths for row in rows(read_parquet(path))]
 
 
 def write_parquet(table: pd.DataFrame, path: Path) -> None:

@@ -88,6 +88,11 @@ class ProblemKey:
         return f"{self.suite}/{self.problem}"
 
 
+def candidate_tail(generator: str, suite: str, problem: str, sample: int | str) -> str:
+    """``CandidateKey.tail`` of parts that are known to be good: a row's, or a rule's wildcards."""
+    return f"{generator}/{suite}/{problem}/{sample}"
+
+
 @dataclass(frozen=True, order=True)
 class CandidateKey:
     """One candidate: a sample that a generator wrote for a problem.
@@ -113,7 +118,7 @@ class CandidateKey:
     @property
     def tail(self) -> str:
         """The path tail that every file of this candidate repeats, without an ending."""
-        return f"{self.generator}/{self.suite}/{self.problem}/{self.sample}"
+        return candidate_tail(self.generator, self.suite, self.problem, self.sample)
 
     def source_path(self, root: Path = Path(".")) -> Path:
         return root / "generations" / f"{self.tail}.py"

@@ -126,7 +126,7 @@ def recompute_tables(root: Path, config: Path) -> Path:
     Raises RecordError, MixedEnvironments, ConfigError (all ValueError) and OSError.
     """
     from kbverified import aggregation, leaderboard
-    from kbverified.config import load_settings
+    from kbverified.config_files import load_settings
 
     chosen = load_settings(config)
     results = root / "results"

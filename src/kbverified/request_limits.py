@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
-import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -20,6 +18,7 @@ from pathlib import Path
 
 from kbverified import file_lock
 from kbverified.endpoint_settings import EndpointFault, EndpointSettings
+from kbverified.records import write_text
 
 WINDOW_S = 61.0
 """A minute, and one second for a request on its way: the server counts when it arrives."""
@@ -128,7 +127,7 @@ class RequestLimits:
             before = _text(window)
             yield window
             if _text(window) != before:
-                _write(path, _text(window))
+                write_text(path, _text(window))
 
 
 def _read(path: Path) -> _Window:
@@ -149,10 +148,3 @@ def _text(window: _Window) -> str:
     return json.dumps(
         {"paused_until": window.paused_until, "sent": [[one.at, one.turn, one.tokens] for one in window.sent]}
     )
-
-
-def _write(path: Path, text: str) -> None:
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".window-")
-    with os.fdopen(fd, "w") as file:
-        file.write(text)
-    os.replace(temporary, path)

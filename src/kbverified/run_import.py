@@ -146,7 +146,12 @@ def is_edited(key: CandidateKey, root: Path) -> bool:
         generation = read(key.metadata_path(root), Generation)
     except (FileNotFoundError, RecordError):
         return True
-    return hashlib.sha256(key.source_path(root).read_bytes()).hexdigest() != generation.candidate_sha256
+    return not is_of(key.source_path(root), generation)
+
+
+def is_of(source: Path, generation: Generation) -> bool:
+    """Whether a source is what its metadata says it was. Raises FileNotFoundError."""
+    return hashlib.sha256(source.read_bytes()).hexdigest() == generation.candidate_sha256
 
 
 def _distinct(samples: Iterable[SourceSample]) -> dict[CandidateKey, SourceSample]:

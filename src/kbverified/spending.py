@@ -120,15 +120,10 @@ class Spending:
         if not self._limited:
             return
         with file_lock.held(self._lock):
-            left: dict[str, dict[str, Any]] = {}
-            for line in self._lines():
-                if line["event"] == "asked" and line["key"] == self._key:
-                    left[line["turn"]] = line
-                else:
-                    left.pop(line["turn"], None)
+            _, left = self._turns()
             for turn, line in left.items():
-                took = _tokens(line["prompt_tokens"], line["completion_tokens"])
-                self._append({"event": "took", "key": self._key, "turn": turn, **took, "for": "its process died"})
+                if line["key"] == self._key:
+                    self._took(self._key, turn, line["prompt_tokens"], line["completion_tokens"], "its process died")
 
     @property
     def _limited(self) -> bool:
@@ -170,35 +165,47 @@ class Spending:
 
     def _settle(self, turn: str, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
         with file_lock.held(self._lock):
-            line = {"event": "took", "key": self._key, "turn": turn, **_tokens(prompt_tokens, completion_tokens)}
-            self._append({**line, "for": why or ANSWER})
+            self._took(self._key, turn, prompt_tokens, completion_tokens, why or ANSWER)
+
+    def _took(self, key: str, turn: str, prompt_tokens: int, completion_tokens: int, what: str) -> None:
+        took = _tokens(prompt_tokens, completion_tokens)
+        self._append({"event": "took", "key": key, "turn": turn, **took, "for": what})
+
+    def _turns(self) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
+        """The lines of turns that ended, and by their ids those of turns that did not."""
+        ended, left = [], {}
+        for line in self._lines():
+            if line["event"] == "asked":
+                left[line["turn"]] = line
+            else:
+                left.pop(line["turn"], None)
+                ended.append(line)
+        return ended, left
 
     def _spent(self, look_only: bool = False) -> Spent:
-        spent, open_turns = Spent(), {}
-        for line in self._lines():
+        spent = Spent()
+        ended, left = self._turns()
+        for line in ended:
             took = line["prompt_tokens"], line["completion_tokens"]
-            if line["event"] == "asked":
-                open_turns[line["turn"]] = (line["key"], *took)
-                continue
-            open_turns.pop(line["turn"], None)
             if line["for"] == ANSWER:
                 spent.by_key[line["key"]] = took
                 spent.answers.add(*took)
             elif any(took):
                 spent.lost.add(*took)
-        stored = _stored_keys(self._folder)
-        kept = {key: turn for turn, (key, *_) in open_turns.items() if key in stored and key not in spent.by_key}
-        for turn in kept.values():  # stored, and ended before it was written down: counted below
-            del open_turns[turn]
-        for key, prompt, completion in open_turns.values():
-            alive = key != self._key and file_lock.is_held(key_lock(self._folder, key))
-            (spent.under_way if alive else spent.lost).add(prompt, completion)
-        for key in sorted(stored - set(spent.by_key)):
+        unwritten = _stored_keys(self._folder) - spent.by_key.keys()
+        # Stored, and ended before it was written down: counted below, in place of the key's last turn.
+        kept = {line["key"]: turn for turn, line in left.items() if line["key"] in unwritten}
+        for turn in kept.values():
+            del left[turn]
+        for line in left.values():
+            alive = line["key"] != self._key and file_lock.is_held(key_lock(self._folder, line["key"]))
+            (spent.under_way if alive else spent.lost).add(line["prompt_tokens"], line["completion_tokens"])
+        for key in sorted(unwritten):
             response = load(self._folder / f"{key}.json")
             spent.by_key[key] = took = counted(response) if response else (0, 0)
             spent.answers.add(*took)
             if not look_only:  # the next time it need not be read
-                self._append({"event": "took", "key": key, "turn": "found", **_tokens(*took), "for": ANSWER})
+                self._took(key, "found", *took, ANSWER)
         return spent
 
     def _lines(self) -> Iterator[dict[str, Any]]:

@@ -100,12 +100,12 @@ def _student_central(t: float, degrees: int) -> float:
 
 
 def resampled_sums(values: Sequence[float] | Floats, counts: Floats) -> Floats:
-    """The sum over n problems in each resample: shape (resamples,).
+    """The sum over n problems in each resample: shape (resamples,), and behind it whatever shape one value has.
 
     Not ``counts @ values``: the threads that BLAS has for it wait in a loop for longer than the product takes, and on a
     busy machine a paper's ten thousand products take several times as much CPU.
     """
-    summed: Floats = np.einsum("ij,j->i", counts, np.asarray(values, dtype=np.float64))
+    summed: Floats = np.einsum("ij,j...->i...", counts, np.asarray(values, dtype=np.float64))
     return summed
 
 

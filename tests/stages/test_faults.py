@@ -15,6 +15,7 @@ import pytest
 from evaluators import evaluators
 from stage_places import HONEST, PROBLEM, Place, within
 
+from kbverified import file_lock
 from kbverified.lease import visible_gpus
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
@@ -277,15 +278,7 @@ def test_a_killed_command_leaves_nothing_behind(place, passed, tmp_path, evaluat
 
 
 def held(leases: Path) -> bool:
-    import fcntl
-
-    for path in leases.glob("cpu-*.lock"):
-        with open(path) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-    return False
+    return any(file_lock.is_held(path) for path in leases.glob("cpu-*.lock"))
 
 
 def leases_held_by(pid: int, leases: Path) -> list[str]:

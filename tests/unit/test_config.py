@@ -10,8 +10,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from kbverified import config, device_choice, protocol
-from kbverified.config import ConfigError, load_settings, read_settings, schema_texts
+from kbverified import config, config_files, device_choice, protocol
+from kbverified.config import ConfigError, schema_texts
+from kbverified.config_files import load_settings, read_settings
 from kbverified.device_choice import resolve_device, why_no_gpu
 from kbverified.generators import COLUMNS
 from kbverified.keys import EVERY_STAGE
@@ -103,11 +104,11 @@ def test_baselines_of_several_files_are_those_of_the_last_that_names_them(tmp_pa
     paths = [tmp_path / f"{i}.yaml" for i in range(len(texts))]
     for path, text in zip(paths, texts):
         path.write_text(text)
-    found = [config.baselines_of(*paths[: n + 1]) for n in range(len(paths))]
+    found = [config_files.baselines_of(*paths[: n + 1]) for n in range(len(paths))]
     assert found == [("ieee",), ("ieee",), ("compile",), ()]
     paths[1].write_text("baselines: ieee")
     with pytest.raises(ConfigError, match=r"1\.yaml: baselines: Input should be a valid tuple"):
-        config.baselines_of(*paths[:2])
+        config_files.baselines_of(*paths[:2])
 
 
 def test_an_error_names_the_file_that_sets_the_key(tmp_path: Path) -> None:

@@ -16,13 +16,14 @@ import pytest
 from small_problem import problem_text
 
 from kbverified import prompts
-from kbverified.config import ConfigError, read_settings
+from kbverified.config import ConfigError
+from kbverified.config_files import read_settings
 from kbverified.devices import facts
 from kbverified.generators import GeneratorSpec
 from kbverified.lease import Gpu
 from kbverified.prompts import Request, command
-from kbverified.prompts.templates import TemplateError
 from kbverified.records import Generation, Hardware, write
+from kbverified.strict_templates import TemplateError
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "workflow/prompts"

@@ -26,7 +26,8 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from kbverified import keys, progress, prompts, protocol, run_lock, source_digest, summary
-from kbverified.config import ConfigError, read_settings
+from kbverified.config import ConfigError
+from kbverified.config_files import read_settings
 from kbverified.device_choice import resolve_device
 from kbverified.generators import read_generators
 from kbverified.selection import select
@@ -90,7 +91,7 @@ def problem_sha256(wildcards):
 
 def source_sha256(wildcards):
     """Tracked beside the inputs themselves, because an edit that keeps an old mtime (rsync, tar) is an edit too."""
-    tail = f"{wildcards.generator}/{wildcards.suite}/{wildcards.problem}/{wildcards.sample}"
+    tail = keys.candidate_tail(wildcards.generator, wildcards.suite, wildcards.problem, wildcards.sample)
     return f"candidate {sha256(f'generations/{tail}.py')} {problem_sha256(wildcards)}"
 
 

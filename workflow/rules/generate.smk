@@ -41,11 +41,11 @@ rule generate:
     wildcard_constraints:
         generator=api_generators(),
     retries: 0
-    threads: lambda wildcards: 0 if workflow.local_exec and "api_calls" in workflow.global_resources else 1
+    threads: asking_threads
     resources:
         api_calls=1,
         mem_mb=1000,
-        runtime=lambda wildcards: int(4 * SPECS[wildcards.generator].timeout_s) // 60 + 15,
+        runtime=lambda wildcards: asking_min(SPECS[wildcards.generator].timeout_s),
         generators=SETTINGS.generators_tsv,
         prompt=lambda w: prompts.from_settings(SETTINGS, w.suite, w.problem, SPECS[w.generator].prompt).variant,
         hardware=HARDWARE,

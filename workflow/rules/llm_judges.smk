@@ -73,13 +73,11 @@ rule llm_judge:
     benchmark:
         "benchmarks/out/llm-judges/{judge}/{generator}/{suite}/{problem}/{sample}.tsv"
     retries: 0
-    threads: lambda wildcards: 0 if workflow.local_exec and "api_calls" in workflow.global_resources else 1
+    threads: asking_threads
     resources:
         api_calls=1,
         mem_mb=1000,
-        # Every attempt is a request of its own, one after the other.
-        runtime=lambda wildcards: int(4 * SETTINGS.llm_judges.attempts * LLM_JUDGES[wildcards.judge].timeout_s) // 60
-        + 15,
+        runtime=lambda wildcards: asking_min(LLM_JUDGES[wildcards.judge].timeout_s, SETTINGS.llm_judges.attempts),
     params:
         code=code("llm-judge"),
         # Beside the source: what is asked about it, since the file that says so is ancient.

@@ -30,6 +30,16 @@ def runtime_min(stage):
     return growing(minutes(stage))
 
 
+def asking_threads(wildcards):
+    """A job that waits for an endpoint takes no core where api_calls bounds how many there are."""
+    return 0 if workflow.local_exec and "api_calls" in workflow.global_resources else 1
+
+
+def asking_min(timeout_s, questions=1):
+    """Minutes for so many requests one after the other, each with its retries."""
+    return int(4 * questions * timeout_s) // 60 + 15
+
+
 def gpus():
     return 1 if DEVICE == "cuda" else 0
 

@@ -100,13 +100,10 @@ def around_weight(device: Device, tensor: torch.Tensor, guard: Guard) -> torch.T
         return device.guarded_copy(tensor, guard.gap_bytes, guard.align_bytes, guard.rubbish)
     guard = replace(guard, gap_bytes=HARDENED_OWN_GAP_BYTES)  # a model may have hundreds
     needed = tensor.numel() * tensor.element_size() + 2 * guard.gap_bytes
-    if not _is_plain(tensor) or not tensor.numel() or not is_gapless(tensor.shape, tensor.stride()):
+    can_be = _is_plain(tensor) and tensor.numel() and is_gapless(tensor.shape, tensor.stride())
+    if not can_be or needed > HARDENED_OWN_MEMORY_SHARE * device.free_bytes():
         return tensor
-    return (
-        tensor
-        if needed > HARDENED_OWN_MEMORY_SHARE * device.free_bytes()
-        else between_rubbish(device, tensor, guard)[0]
-    )
+    return between_rubbish(device, tensor, guard)[0]
 
 
 def between_rubbish(device: Device, tensor: torch.Tensor, guard: Guard) -> tuple[torch.Tensor, torch.Tensor]:

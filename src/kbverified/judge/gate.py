@@ -3,7 +3,7 @@ holds critical ones, and scaled errors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -72,25 +72,31 @@ def _get_ready(job: Job, errors: TrialErrors) -> None:
     """Take the reference to the device and, for as long as the candidate constructs its model, do once what every trial
     does: a GPU's libraries and kernels are loaded when they are first used, in all some half a second. The draws are
     the judge's own: no trial has them."""
-    reference, party = errors.reference, job.party
-    reference.place(job.device)
-    for step in _first_steps(job, errors):
-        if party.has_answered():
-            break
-        step()
+    errors.reference.place(job.device)
+    if not job.party.has_answered():
+        for _ in _first_steps(job, errors):
+            if job.party.has_answered():
+                break
     job.device.release_cached()
 
 
-def _first_steps(job: Job, errors: TrialErrors) -> Iterator[Callable[[], Any]]:
+def _first_steps(job: Job, errors: TrialErrors) -> Iterator[None]:
+    """Does one of them each time it is asked for the next."""
     reference = errors.reference
-    if STANDARD_DISTRIBUTION in job.audit.applicable():
+    keeps_state = any(True for _ in reference.model.buffers())  # its launches are to be the candidate's, one by one
+    if STANDARD_DISTRIBUTION in job.audit.applicable() and not keeps_state:
         inputs = reference.draw(STANDARD_DISTRIBUTION, secret_seed())
         made = layout.leaves(reference.forward(inputs))
-        yield partial(compare_all, made, made)
-        yield partial(errors.of_trial, "before the trials", inputs, made, made)
+        yield
+        compare_all(made, made)
+        yield
+        errors.of_trial("before the trials", inputs, made, made)
+        yield
+        del inputs, made
     for law in job.audit.hardened:
         if law.applicable:
-            yield partial(reference.draw_law, law.law, secret_seed(), law.positive)
+            reference.draw_law(law.law, secret_seed(), law.positive)
+            yield
 
 
 def _failed(failure: CandidateFailure, party: Party) -> dict[str, Any]:

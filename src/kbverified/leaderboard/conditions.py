@@ -8,7 +8,7 @@ from typing import Any
 
 from kbverified.aggregation import AggregationSettings
 from kbverified.candidate_records import MixedEnvironments
-from kbverified.kernel_table import EVERY_DIGEST_STAGE, column_name
+from kbverified.kernel_table import EVERY_DIGEST_STAGE, column_name, tail_of
 from kbverified.keys import TIME_STAGES, ProblemKey, stages_with
 from kbverified.leaderboard.model import Conditions, GeneratorSummary
 from kbverified.metrics import ARMS, EVERY_ARM, OPTIONAL_ARMS, Arm
@@ -59,8 +59,7 @@ def check_frames(tables: Mapping[str, Sequence[Row]]) -> None:
         seen: dict[str, list[str]] = {}
         for row in (row for rows in tables.values() for row in rows):
             if (value := value_of(row)) is not None:
-                key = f"{row['generator']}/{row['suite']}/{row['problem']}/{row['sample']}"
-                seen.setdefault(value, []).append(key)
+                seen.setdefault(value, []).append(tail_of(row))
         if len(seen) > 1:
             lines.append(f"{subject} differs:")
             lines += [f"  {value}: {len(keys)} candidates ({', '.join(keys[:3])})" for value, keys in seen.items()]

@@ -6,13 +6,13 @@ The others do not count as verified: another sample of the problem may win, or t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kbverified.aggregation import AggregationSettings
+from kbverified.kernel_table import tail_of
 from kbverified.leaderboard.estimates import mean_estimate, share_estimate
 from kbverified.leaderboard.model import Audit, Audited, Estimate, OfClasses
 from kbverified.leaderboard.scopes import Best, Row, Scope, best_samples
-from kbverified.llm_judges.choose import tail_of
 from kbverified.llm_judges.records import Labelled, Labels
 from kbverified.metrics import Arm
 from kbverified.verdicts import Test
@@ -36,8 +36,7 @@ def audited(
     verified = [row for row in rows if row[f"verdict_{test}"] == "pass"]
     found = [label for row in verified if (label := label_of(row, labels))]
     out = [label for label in found if label.label in labels.exclude]
-    counting = [row for row in rows if (label := label_of(row, labels)) is None or label.label not in labels.exclude]
-    n_solved, correctness, correct_speedup = _over(counting, rows, scope, arm, test, settings, None)
+    n_solved, correctness, correct_speedup = _over(counting(rows, labels), rows, scope, arm, test, settings, None)
     return Audited(
         n_judged=len(found),
         n_excluded=len(out),
@@ -63,6 +62,11 @@ def _over(
     why_speed = why or why_none(counting, best, test, f"speedup_{arm}", sum(s is not None for s in speedups))
     correctness = share_estimate(best.solved, scope, why or why_unjudged(rows, test), settings)
     return sum(best.solved), correctness, mean_estimate(speedups, scope, why_speed, settings)
+
+
+def counting(rows: Iterable[Row], labels: Labels) -> list[Row]:
+    """Rows without those whose label is excluded."""
+    return [row for row in rows if (label := label_of(row, labels)) is None or label.label not in labels.exclude]
 
 
 def label_of(row: Row, labels: Labels) -> Labelled | None:

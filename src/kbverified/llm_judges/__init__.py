@@ -7,7 +7,7 @@ it is asked after everything is measured, is itself not trusted, and no record o
     case       what a judge is shown          answer    what it may answer
     own_model  who may not judge whom         judge     asking one judge about one candidate
     decide     from answers to one label      review    what a person is to look at, and what they say
-    agreement  Cohen's kappa                  records   everything of it that is written
+    plan       what the rules need            records   everything of it that is written
 
-docs/llm-judges.md describes it. Torch-free.
+docs/llm-judges.md describes it; how far judges agree is the paper's (paper/agreement.py). Torch-free.
 """

@@ -19,6 +19,7 @@ import jinja2
 
 from kbverified.llm_judges.labels import LABELS
 from kbverified.llm_judges.visible import count_hidden, numbered, visible, without_comments
+from kbverified.strict_templates import environment, explained
 
 TEMPLATE = Path("workflow/prompts/llm_judge.md.j2")
 Messages = list[dict[str, str]]
@@ -70,9 +71,8 @@ def _shown(source: bytes, most: int) -> tuple[str, tuple[str, ...]]:
 
 @cache
 def _template(path: Path) -> jinja2.Template:
-    # Nothing that is put in is a template itself, and nothing is HTML.
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=False)
-    return environment.from_string(path.read_text(encoding="utf-8"))
+    with explained(path.parent, path.name, ()):
+        return environment().from_string(path.read_text(encoding="utf-8"))
 
 
 def template_sha256(path: Path = TEMPLATE) -> str:
@@ -84,13 +84,15 @@ def messages(case: Case, path: Path = TEMPLATE, not_valid: str | None = None, at
     """The prompt: a message for the system and one for the user, from the template's two blocks of these names.
 
     ``not_valid``: why the answer to the previous attempt was none, in our own words. Of that answer itself nothing is
-    sent back: it may quote the candidate outside of its block. Raises ValueError for a template that lacks a block.
+    sent back: it may quote the candidate outside of its block. Raises TemplateError, and ValueError for a template that
+    lacks a block.
     """
     template = _template(path)
     values: dict[str, Any] = {"case": case, "labels": LABELS, "not_valid": not_valid, "attempt": attempt}
     if missing := {"system", "user"} - template.blocks.keys():
         raise ValueError(f"{path}: no block {', '.join(sorted(missing))}: it needs both, system and user")
-    return [
-        {"role": role, "content": "".join(template.blocks[role](template.new_context(values))).strip() + "\n"}
-        for role in ("system", "user")
-    ]
+    with explained(path.parent, path.name, values):
+        return [
+            {"role": role, "content": "".join(template.blocks[role](template.new_context(values))).strip() + "\n"}
+            for role in ("system", "user")
+        ]

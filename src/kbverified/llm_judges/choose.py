@@ -11,16 +11,12 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kbverified.kernel_table import tail_of
 from kbverified.llm_judges.own_model import why_own
 from kbverified.llm_judges.records import Chosen, ChosenCandidate, Why
 from kbverified.llm_judges.settings import LlmJudge, LlmJudges
 
 Row = Mapping[str, Any]
-
-
-def tail_of(row: Row) -> str:
-    """generator/suite/problem/sample of a row of the kernel table."""
-    return f"{row['generator']}/{row['suite']}/{row['problem']}/{row['sample']}"
 
 
 def choose(rows: Iterable[Row], settings: LlmJudges, models: Mapping[str, str | None]) -> Chosen:

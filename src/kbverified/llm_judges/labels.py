@@ -12,3 +12,4 @@ Failure = Literal["invalid_answer", "no_answer", "too_long", "own_model"]
 """Why there is no label: every answer was invalid; refused or empty throughout; the source is longer than a judge is
 shown; the endpoint served the model that wrote the candidate. No failure is a label: UNCERTAIN is one that was chosen.
 """
+FAILURES: tuple[Failure, ...] = get_args(Failure)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import kernel_table, records
+from kbverified.keys import candidate_tail
 from kbverified.llm_judges import review
-from kbverified.llm_judges.choose import choose, tail_of
+from kbverified.llm_judges.choose import choose
 from kbverified.llm_judges.decide import labels, substitute
 from kbverified.llm_judges.records import Chosen, ChosenCandidate, Judgement, Labels, Substitutes
 from kbverified.llm_judges.settings import LlmJudges
@@ -44,7 +45,7 @@ def substitute_paths(substitutes: str) -> list[str]:
 def question_of(chosen: Path, key: Any) -> str:
     """Sha256 (hex) of what is known of a chosen candidate (``key`` has its four parts): with it changes what its judges
     are asked. A word where it is not chosen, or nothing is yet."""
-    candidate = f"{key.generator}/{key.suite}/{key.problem}/{key.sample}"
+    candidate = candidate_tail(key.generator, key.suite, key.problem, key.sample)
     try:
         found = _by_candidate(chosen).get(candidate)
     except FileNotFoundError:
@@ -69,7 +70,7 @@ def _read(path: Path, mtime_ns: int) -> dict[str, ChosenCandidate]:
 
 def write_chosen(kernels: Iterable[Path], settings: LlmJudges, models: dict[str, str | None], out: Path) -> Chosen:
     """Choose from kernel tables. Raises ValueError, FileNotFoundError."""
-    rows = [row for path in kernels for row in kernel_table.rows(kernel_table.read_parquet(path))]
+    rows = kernel_table.read_rows(kernels)
     chosen = choose(rows, settings, models)
     records.write(out, chosen)
     return chosen
@@ -108,8 +109,8 @@ def write_labels(
 
     Raises ValueError (records.RecordError and review.ReviewError are some), FileNotFoundError.
     """
-    rows = [row for path in kernels for row in kernel_table.rows(kernel_table.read_parquet(path))]
-    sources = {tail_of(row): row["candidate_sha256"] for row in rows}
+    rows = kernel_table.read_rows(kernels)
+    sources = {kernel_table.tail_of(row): row["candidate_sha256"] for row in rows}
     persons = review.read_review(Path(settings.review))
     made = labels(records.read(chosen, Chosen), _by_name(judgements), persons, settings, sources)
     records.write(out, made)

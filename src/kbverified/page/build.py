@@ -34,7 +34,7 @@ def write(
     one. Raises RecordError for a table, leaderboard
     or record that is not what it should be, naming file, field and value; OSError.
     """
-    rows = [row for path in kernels for row in kernel_table.rows(kernel_table.read_parquet(path))]
+    rows = kernel_table.read_rows(kernels)
     shown = records.read(leaderboard, Leaderboard)
     records.write_text(out, page(root, rows, load_problems(root, keys), shown, settings, taus))
     return out

@@ -91,6 +91,11 @@ def pooled_ratio(
     return estimate_of(value, interval, n, None, f"no interval: only {n} problems have a value")
 
 
+def missing(*sides: Estimate) -> Estimate | None:
+    """The first side that has no value, None where all have one."""
+    return next((side for side in sides if side.value is None), None)
+
+
 def with_reasons(contrast: Estimate, *sides: Estimate) -> Estimate:
     """A contrast that is null because a side is, with the reason of that side."""
     whys = dict.fromkeys(side.why_null for side in sides if side.value is None and side.why_null)

@@ -71,11 +71,11 @@ class _Asked:
     """What one generator asks under the configuration of a project."""
 
     def __init__(self, arguments: argparse.Namespace):
-        from kbverified.config import merged_settings
+        from kbverified.config_files import project_settings
         from kbverified.generators import read_generators
 
         self.root: Path = arguments.root
-        self._settings = merged_settings([self.root / "config/config.yaml", *arguments.configfile])
+        self._settings = project_settings(self.root, arguments.configfile)
         table = self.root / self._settings.generators_tsv
         specs = {spec.generator: spec for spec in read_generators(table)}
         if arguments.generator not in specs:
@@ -91,9 +91,8 @@ class _Asked:
 
     def stale(self) -> Iterator[Path]:
         """Sources that were generated for another prompt than today's and not edited since."""
-        import hashlib
-
         from kbverified.records import Generation, read
+        from kbverified.run_import import is_of
 
         today: dict[tuple[str, str], str] = {}
         folder = self.root / "generations" / self._spec.generator
@@ -105,7 +104,7 @@ class _Asked:
             source = CandidateKey(self._spec.generator, suite, problem, int(metadata.stem)).source_path(self.root)
             if generation.origin != "api" or not source.is_file():
                 continue
-            if hashlib.sha256(source.read_bytes()).hexdigest() != generation.candidate_sha256:
+            if not is_of(source, generation):
                 continue
             if (suite, problem) not in today:
                 today[suite, problem] = self.prompt(ProblemKey(suite, problem)).sha256

@@ -6,12 +6,10 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from kbverified.strict_templates import TemplateError, environment, explained
+
 _FOLDER = Path("workflow/prompts")
 _OWN = Path(__file__).resolve().parents[3]
-
-
-class TemplateError(ValueError):
-    """A template that cannot be used. The message names file, line and what is wrong."""
 
 
 class Templates:
@@ -48,16 +46,6 @@ class Templates:
         """
         import jinja2
 
-        environment = jinja2.Environment(
-            loader=jinja2.FunctionLoader(self.text),
-            undefined=jinja2.StrictUndefined,
-            autoescape=False,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        try:
-            return environment.get_template(name).render(variables)
-        except jinja2.TemplateSyntaxError as error:
-            raise TemplateError(f"{self.folder / (error.name or name)}:{error.lineno}: {error.message}") from None
-        except jinja2.TemplateError as error:
-            raise TemplateError(f"{self.folder / name}: {error.message}. Variables: {', '.join(variables)}.") from None
+        made = environment(loader=jinja2.FunctionLoader(self.text), trim_blocks=True, lstrip_blocks=True)
+        with explained(self.folder, name, variables):
+            return made.get_template(name).render(variables)

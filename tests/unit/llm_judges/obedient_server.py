@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
+
+from endpoint_server import Answer, EndpointServer, completion, error, running
 
 Model = Callable[[list[dict[str, str]]], str | None]
 
@@ -63,56 +63,29 @@ def honest(case: str, data: str) -> str:
     return json.dumps(answer | {"fix": "Do the work." if cheats else None})
 
 
-class Endpoint(ThreadingHTTPServer):
-    """Counts what it is asked, and keeps the prompts."""
-
-    daemon_threads = True
+class Endpoint(EndpointServer):
+    """The shared server, with a model of its own for an answer."""
 
     def __init__(self, model: Model, served: str) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
         self.model_of: Callable[[dict[str, Any]], str | None] = lambda body: self.model(body["messages"])
-        self.model, self.served = model, served
-        self.prompts: list[list[dict[str, str]]] = []
-        self.bodies: list[dict[str, Any]] = []
-        self.status = 200
+        self.model, self.served, self.status = model, served, 200
+        self.choose = self._answer
+
+    @property
+    def prompts(self) -> list[list[dict[str, str]]]:
+        return [body["messages"] for body in self.requests]
 
     def environment(self, url: str = "TEST_URL", key: str = "TEST_KEY") -> dict[str, str]:
-        return {url: f"http://127.0.0.1:{self.server_port}/v1", key: "no-secret"}
+        return {url: self.url, key: "no-secret"}
+
+    def _answer(self, body: dict[str, Any]) -> Answer:
+        if self.status != 200:
+            return error(self.status, "no")
+        content = self.model_of(body)
+        refused = {"refusal": "no"} if content is None else {}
+        return completion(content, usage=(10, 5), model=self.served, **refused)
 
 
-class Handler(BaseHTTPRequestHandler):
-    server: Endpoint
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.bodies.append(body)
-        self.server.prompts.append(body["messages"])
-        content = self.server.model_of(body) if self.server.status == 200 else None
-        message = {"role": "assistant", "content": content, **({"refusal": "no"} if content is None else {})}
-        answer: dict[str, Any] = {
-            "id": "1", "object": "chat.completion", "created": 1, "model": self.server.served,
-            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
-            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
-        }  # fmt: skip
-        if self.server.status != 200:
-            answer = {"error": {"message": "no"}}
-        data = json.dumps(answer).encode()
-        self.send_response(self.server.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def serving(model: Model = obedient, served: str = "judge-model") -> Iterator[Endpoint]:
-    server = Endpoint(model, served)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
+def serving(model: Model = obedient, served: str = "judge-model") -> AbstractContextManager[Endpoint]:
+    return running(Endpoint(model, served))

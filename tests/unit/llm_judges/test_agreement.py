@@ -9,8 +9,8 @@ import pytest
 from test_review import labelled
 
 from kbverified.aggregation import AggregationSettings
-from kbverified.llm_judges.agreement import agreements, kappa, kappa_estimate
 from kbverified.llm_judges.labels import LABELS
+from kbverified.paper.agreement import agreements, kappa, kappa_estimate
 
 SETTINGS = AggregationSettings(resamples=1000)
 L, S, M, SM, U = LABELS

@@ -45,7 +45,7 @@ def test_an_answer_is_paid_for_once(tmp_path: Path, server: Endpoint) -> None:
 
 def test_what_is_sent(tmp_path: Path, server: Endpoint) -> None:
     ask(tmp_path, server, HONEST)
-    (body,) = server.bodies
+    (body,) = server.requests
     text = body["messages"][1]["content"]
     assert [m["role"] for m in body["messages"]] == ["system", "user"] and body["model"] == "judge-model"
     assert "- speedup: 2\n" in text and "3|         return kernel(x)" in text and "4|         return x" in text

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import kernel_table, records
-from kbverified.llm_judges.choose import choose, tail_of
+from kbverified.llm_judges.choose import choose
 from kbverified.llm_judges.decide import labels, substitute
 from kbverified.llm_judges.labels import LABELS, Failure, Label
 from kbverified.llm_judges.records import ChosenCandidate, Judgement, Labels, PersonsLabel
@@ -85,7 +85,7 @@ def draw_labels(rows: Sequence[Mapping[str, Any]], generators: Iterable[str], se
         said[one.candidate] = [_judgement(judges[name], one, seed) for name in one.panel]
         if (other := substitute(one, said[one.candidate])) is not None:
             said[one.candidate].append(_judgement(judges[other], one, seed))
-    sources = {tail_of(row): row["candidate_sha256"] for row in rows}
+    sources = {kernel_table.tail_of(row): row["candidate_sha256"] for row in rows}
     settled = labels(chosen, said, (), SETTINGS, sources)
     persons = [
         PersonsLabel(
@@ -103,7 +103,7 @@ def draw_labels(rows: Sequence[Mapping[str, Any]], generators: Iterable[str], se
 
 def write_labels(tables: Iterable[Path], root: Path, seed: int) -> Path:
     """Write the labels of some generators' tables below ``root``/results; returns their path."""
-    rows = [row for table in tables for row in kernel_table.rows(kernel_table.read_parquet(table))]
+    rows = kernel_table.read_rows(tables)
     path = root / "results/llm-judges/labels.json"
     records.write(path, draw_labels(rows, dict.fromkeys(row["generator"] for row in rows), seed))
     return path

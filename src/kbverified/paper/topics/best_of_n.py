@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from matplotlib.figure import Figure
 
 from kbverified.leaderboard.model import Estimate
-from kbverified.paper.contrasts import pooled_ratio, share_difference
+from kbverified.paper.contrasts import missing, pooled_ratio, share_difference
 from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import conditions_for, level_word, note_for, place
@@ -62,8 +62,8 @@ def _ks(curve: Curve) -> tuple[int, ...]:
 
 def _note(inputs: PaperInputs, text: str) -> str:
     c = inputs.leaderboard.conditions
-    missing = "" if curves(inputs) else f"Nothing to show: {NOTHING}. "
-    return f"{missing}{_SUBSETS} {text} {note_for(inputs, arm=c.headline_arm, test=c.headline_test)}"
+    nothing = "" if curves(inputs) else f"Nothing to show: {NOTHING}. "
+    return f"{nothing}{_SUBSETS} {text} {note_for(inputs, arm=c.headline_arm, test=c.headline_test)}"
 
 
 def _best(inputs: PaperInputs) -> Table:
@@ -217,7 +217,7 @@ def _of_several(curve: Curve, n: int, where: str, under: str, inputs: PaperInput
     subject = f"the share of active problems that sample number {n} adds to those that {name} solves ({where})"
     yield claim(TOPIC, subject, gain, 0.0, under, form="percent")
     whole = (best_of(curve, n).speedup, best_of(curve, 1).speedup)
-    ratio = _missing(*whole) or pooled_ratio(
+    ratio = missing(*whole) or pooled_ratio(
         curve.sides(lambda p: p.log_best(n), lambda p: p.timed(n)),
         curve.sides(lambda p: p.log_best(1), lambda p: p.timed(1)),
         scope,
@@ -243,13 +243,8 @@ def _samples(k: int) -> str:
     return "one sample" if k == 1 else f"{k} samples"
 
 
-def _missing(*sides: Estimate) -> Estimate | None:
-    """The side that has no value, None where all have one."""
-    return next((side for side in sides if side.value is None), None)
-
-
 def _difference(curve: Curve, more: int, fewer: int, inputs: PaperInputs) -> Estimate:
-    if missing := _missing(best_of(curve, more).passing, best_of(curve, fewer).passing):
-        return missing
+    if unknown := missing(best_of(curve, more).passing, best_of(curve, fewer).passing):
+        return unknown
     a, b = ([p.solved(k) for p in curve.pools] for k in (more, fewer))
     return share_difference(a, b, curve.scope, inputs.settings)

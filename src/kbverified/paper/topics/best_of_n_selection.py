@@ -9,7 +9,7 @@ from functools import cached_property
 from kbverified import statistics
 from kbverified.leaderboard.estimates import estimate_of
 from kbverified.leaderboard.model import Estimate
-from kbverified.paper.contrasts import share_difference
+from kbverified.paper.contrasts import missing, share_difference
 from kbverified.paper.topics.best_of_n_curve import NO_WINNER, Curve, Pool
 from kbverified.statistics import Interval
 
@@ -78,8 +78,8 @@ class Selection:
 
     def right_more_than(self, other: Selection) -> Estimate:
         """``taken_right`` less that of another k, problem by problem."""
-        if missing := next((s.taken_right for s in (self, other) if s.taken_right.value is None), None):
-            return missing
+        if unknown := missing(self.taken_right, other.taken_right):
+            return unknown
         sides = self._rates(Pool.taken_right), other._rates(Pool.taken_right)
         return share_difference(*sides, self.curve.scope, self.curve.inputs.settings)
 

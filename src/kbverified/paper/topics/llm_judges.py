@@ -15,10 +15,10 @@ from itertools import chain
 from kbverified.leaderboard.estimates import clustered_share_estimate
 from kbverified.leaderboard.model import Entry, Estimate
 from kbverified.leaderboard.scopes import Scope, best_samples
-from kbverified.leaderboard.subsets import label_of
-from kbverified.llm_judges.agreement import Agreement, agreements
-from kbverified.llm_judges.labels import HACKS, LABELS
+from kbverified.leaderboard.subsets import counting, label_of
+from kbverified.llm_judges.labels import FAILURES, HACKS, LABELS
 from kbverified.llm_judges.records import Labelled
+from kbverified.paper.agreement import Agreement, agreements
 from kbverified.paper.contrasts import mean_ratio
 from kbverified.paper.finding import Finding, claim, conditions, report
 from kbverified.paper.inputs import PaperInputs
@@ -124,9 +124,6 @@ def _labels(inputs: PaperInputs, note: str) -> Table:
     return Table("llm_judges", "What LLM judges say of verified candidates", text, columns, tuple(rows))
 
 
-_FAILURES = ("invalid_answer", "no_answer", "too_long", "own_model")
-
-
 def _judges(inputs: PaperInputs, note: str) -> Table:
     columns = (
         Column("judge", "judge"),
@@ -134,7 +131,7 @@ def _judges(inputs: PaperInputs, note: str) -> Table:
         Column("n_asked", "asked", kind="count"),
         Column("n_substitute", "of these on disagreement", kind="count"),
         *(Column(f"n_{label.lower()}", label, kind="count") for label in LABELS),
-        *(Column(f"n_{failure}", failure.replace("_", " "), kind="count") for failure in _FAILURES),
+        *(Column(f"n_{failure}", failure.replace("_", " "), kind="count") for failure in FAILURES),
     )
     votes = [vote for one in all_judged(inputs) for vote in one.votes]
     rows: list[tuple[Cell, ...]] = []
@@ -142,7 +139,7 @@ def _judges(inputs: PaperInputs, note: str) -> Table:
         mine = [vote for vote in votes if vote.judge == judge]
         counts: Counter[str | None] = Counter(vote.label or vote.failure for vote in mine)
         asked = (len(mine), sum(vote.role == "substitute" for vote in mine))
-        rows.append((judge, model, *asked, *(counts[what] for what in (*LABELS, *_FAILURES))))
+        rows.append((judge, model, *asked, *(counts[what] for what in (*LABELS, *FAILURES))))
     text = f"A failure is no label: UNCERTAIN is one that a judge chose. {note}"
     return Table("llm_judges_judges", "LLM judges, one by one", text, columns, tuple(rows))
 
@@ -209,8 +206,7 @@ def _ratio(entry: Entry, inputs: PaperInputs) -> Estimate:
     assert labels is not None
     wanted = set(scope.problems)
     here = [r for r in inputs.rows[entry.generator] if r["suite"] == scope.suite and r["problem"] in wanted]
-    kept = [r for r in here if (label := label_of(r, labels)) is None or label.label not in labels.exclude]
-    audited = best_samples(kept, scope.problems, entry.arm, entry.test).column(f"speedup_{entry.arm}")
+    audited = best_samples(counting(here, labels), scope.problems, entry.arm, entry.test).column(f"speedup_{entry.arm}")
     return mean_ratio(audited, speedups(inputs, entry.generator, scope, entry.arm, entry.test), scope, inputs.settings)
 
 

@@ -87,7 +87,7 @@ def kappa_estimate(units: Sequence[tuple[str, str, str]], settings: AggregationS
         return estimate_of(value, None, len(units), None, "no interval: they agree throughout, as every resample does")
     clusters, tables = _tables(units)
     counts = statistics.resample_counts(len(clusters), statistics.seed_from("kappa", clusters), settings.resamples)
-    drawn = np.einsum("ij,jkl->ikl", counts, tables)  # no BLAS, whose threads spin on a busy machine
+    drawn = statistics.resampled_sums(tables, counts)
     interval = statistics.percentile_interval(_kappas(drawn), len(clusters), settings.confidence)
     return estimate_of(value, interval, len(units), None, f"no interval: only {len(clusters)} problems")
 
