@@ -16,11 +16,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from benchmarks.holds import PUBLISHED_HOLD_S
-from benchmarks.run_records import Run, load
+from benchmarks.run_records import Run, end_s, load, moment_s, start_s
 from benchmarks.summaries import number, table, write
 from kbverified.archive import ArchiveError
 from kbverified.keys import STAGES
@@ -76,14 +75,14 @@ def measure(place: str, run: Run) -> EndToEnd:
         raise ValueError(f"{place}: {len(run.reports)} reports; one run at a time")
     report = run.reports[0] if run.reports else None
     records: list[StageRecord | ProblemRecord] = [*run.stages.values(), *run.audits.values()]
-    spans_s = active_spans_s([(_start_s(record), _end_s(record)) for record in records])
-    if report is not None and spans_s[0][0] > _moment_s(report.started_at) - 1.0:
-        wall_s = _moment_s(report.ended_at) - _moment_s(report.started_at)
+    spans_s = active_spans_s([(start_s(record), end_s(record)) for record in records])
+    if report is not None and spans_s[0][0] > moment_s(report.started_at) - 1.0:
+        wall_s = moment_s(report.ended_at) - moment_s(report.started_at)
     else:
         wall_s = sum(end - start for start, end in spans_s)
     gpus = max(1, len(report.gpus) if report is not None else len(_uuids(records)))
     done_s = sorted(
-        max(_end_s(run.stages[stage, key]) for stage in STAGES) for key in run.candidates() if run.complete(key)
+        max(end_s(run.stages[stage, key]) for stage in STAGES) for key in run.candidates() if run.complete(key)
     )
     holds = [r.provenance.device_hold_s for r in records if r.provenance.device_hold_s is not None]
     return EndToEnd(
@@ -127,18 +126,6 @@ def _is_timed(record: StageRecord) -> bool:
 def _uuids(records: Sequence[StageRecord | ProblemRecord]) -> set[str]:
     devices = [record.provenance.device for record in records]
     return {device.uuid for device in devices if device is not None and device.uuid is not None}
-
-
-def _moment_s(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()
-
-
-def _start_s(record: StageRecord | ProblemRecord) -> float:
-    return _moment_s(record.provenance.started_at)
-
-
-def _end_s(record: StageRecord | ProblemRecord) -> float:
-    return _start_s(record) + record.provenance.duration_s
 
 
 def text(runs: Sequence[EndToEnd]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from kbverified import archive
@@ -89,3 +90,17 @@ def _add(run: Run, found: archive.Place, data: bytes, where: str) -> None:
         earlier = run.stages.get(name)
         if earlier is None or earlier.provenance.started_at < record.provenance.started_at:
             run.stages[name] = record
+
+
+# --- when ---------------------------------------------------------------------------------------------------
+def moment_s(text: str) -> float:
+    """A record's moment (ISO 8601) in seconds since 1970."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def start_s(record: StageRecord | ProblemRecord) -> float:
+    return moment_s(record.provenance.started_at)
+
+
+def end_s(record: StageRecord | ProblemRecord) -> float:
+    return start_s(record) + record.provenance.duration_s
