@@ -28,7 +28,8 @@ from benchmarks.summaries import table, write
 from kbverified import round_statistics
 from kbverified.aa import ARM_OF_STAGE, Repeat, Study, known, studies
 from kbverified.archive import ArchiveError
-from kbverified.records import RecordError, TimeRecord
+from kbverified.records.files import RecordError
+from kbverified.records.stages import TimeRecord
 
 
 def repeats(run: Run, generator: str = GENERATOR) -> list[Repeat]:

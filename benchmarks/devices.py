@@ -32,7 +32,8 @@ from benchmarks.run_records import Run, end_s, load
 from benchmarks.summaries import Spread, number, spread, table, write
 from kbverified.archive import ArchiveError
 from kbverified.keys import CandidateKey
-from kbverified.records import RecordError, StageRecord, TimeRecord
+from kbverified.records.files import RecordError
+from kbverified.records.stages import StageRecord, TimeRecord
 
 TARGET_RATIO_OF_TWO = 1.9
 """Issue 8: two devices do at least so many times the work of one. For n devices: 1 + (n - 1) x 0.9."""

@@ -23,7 +23,9 @@ from benchmarks.run_records import Run, end_s, load, moment_s, start_s
 from benchmarks.summaries import number, table, write
 from kbverified.archive import ArchiveError
 from kbverified.keys import STAGES
-from kbverified.records import ProblemRecord, RecordError, StageRecord, TimeRecord
+from kbverified.records.files import RecordError
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import StageRecord, TimeRecord
 
 TARGET_RATIO = 20.0
 """Issue 3: at least this many times the published evaluator's candidates an hour."""

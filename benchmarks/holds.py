@@ -27,7 +27,8 @@ from benchmarks.run_records import Run, load
 from benchmarks.summaries import Spread, number, spread, table, write
 from kbverified.archive import ArchiveError
 from kbverified.keys import CandidateKey
-from kbverified.records import CompileRecord, RecordError
+from kbverified.records.files import RecordError
+from kbverified.records.stages import CompileRecord
 
 PROCESSES = {"hidden-gate": 2, "time-fp32": 3, "time-tf32": 3, "memory": 3}
 """Judge and workers that import torch side by side in a stage's CPU part."""

@@ -13,7 +13,7 @@ from kbverified.protocol import (
     TIMING_WARMUP_BUDGET_MS,
     TIMING_WARMUP_CHUNK,
 )
-from kbverified.records import GateRecord, StageRecord, TimeRecord
+from kbverified.records.stages import GateRecord, StageRecord, TimeRecord
 
 GPU_STAGES = tuple(stage for stage in STAGES if stage != "compile")
 

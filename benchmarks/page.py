@@ -20,25 +20,17 @@ import sys
 import time
 from pathlib import Path
 
-from kbverified import leaderboard, protocol, records
+from kbverified import leaderboard, protocol
 from kbverified.aggregation import AggregationSettings, aggregate_generator, load_problems, write_parquet
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard.render import PAGE_NAME
 from kbverified.page import build
-from kbverified.records import (
-    Build,
-    CompileRecord,
-    DeviceInfo,
-    DistributionAudit,
-    GateRecord,
-    MemoryRecord,
-    ProblemRecord,
-    Provenance,
-    Round,
-    SideMemory,
-    TimeRecord,
-    TrialResult,
-)
+from kbverified.records.base import DeviceInfo, Provenance
+from kbverified.records.files import write
+from kbverified.records.problem import DistributionAudit, ProblemRecord
+from kbverified.records.stages import Build, CompileRecord, GateRecord, MemoryRecord, SideMemory, TimeRecord
+from kbverified.records.timing import Round
+from kbverified.records.trials import TrialResult
 
 SETTINGS = AggregationSettings()
 GPU = DeviceInfo(kind="cuda", name="Synthetic", uuid="GPU-0", driver="0", torch="2.13.0", cuda="13.0")
@@ -123,7 +115,9 @@ def _write_candidate(root: Path, key: CandidateKey, rng: random.Random) -> None:
     for stage, record in found.items():
         path = key.record_path(stage, root)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(record.model_dump_json())  # without the fsync of records.write: nothing is lost with these
+        path.write_text(
+            record.model_dump_json()
+        )  # without the fsync of records.files.write: nothing is lost with these
 
 
 def make(root: Path, generators: int, problems: int, samples: int) -> tuple[list[ProblemKey], list[Path]]:
@@ -142,7 +136,7 @@ def make(root: Path, generators: int, problems: int, samples: int) -> tuple[list
             provenance=_where("audit-problem", None), status="ok", name=key.problem, level=key.level, usable=True,
             degenerate=False, distributions=audits,
         )  # fmt: skip
-        records.write(key.record_path(root), audit)
+        write(key.record_path(root), audit)
     rng = random.Random(0)
     tables = {}
     for path in kernels:

@@ -109,7 +109,8 @@ def spawn_and_wait(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run ``build`` in a sandboxed process of its own. Raises SandboxError, OSError, ValueError."""
     from kbverified.compilation import requests, toolchain
     from kbverified.lease import UNTOUCHED_DRIVER
-    from kbverified.records import ProblemRecord, read
+    from kbverified.records.files import read
+    from kbverified.records.problem import ProblemRecord
     from kbverified.sandbox import PASSED_ON, SpawnRequest, import_path, reclaim, spawn
 
     audit = read(arguments.audit, ProblemRecord)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from kbverified.file_plan import commit
 from kbverified.keys import CandidateKey, ProblemKey
-from kbverified.records import Generation
+from kbverified.records.generation import Generation
 from kbverified.run_import import candidate_files
 
 GENERATOR = "renamed-reference"

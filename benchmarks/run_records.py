@@ -9,7 +9,9 @@ from pathlib import Path
 
 from kbverified import archive
 from kbverified.keys import STAGES, CandidateKey, ProblemKey
-from kbverified.records import DeviceInfo, ProblemRecord, StageRecord
+from kbverified.records.base import DeviceInfo
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import StageRecord
 from kbverified.run_report import RunReport
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from kbverified import codec, layout, problems, records
-from kbverified.records import ProblemRecord, TensorSpec
+from kbverified import codec, layout, problems
+from kbverified.records.files import write
+from kbverified.records.problem import ProblemRecord, TensorSpec
 from kbverified.stages import Clock, file_sha256
 
 
@@ -61,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"shapes: {name}: {type(error).__name__}: {error}")
             failed += 1
             continue
-        records.write(arguments.out / f"{name}.json", record)
+        write(arguments.out / f"{name}.json", record)
     return 1 if failed else 0
 
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from kbverified import lease, records, statistics
+from kbverified import lease, statistics
 from kbverified.compilation import toolchain
+from kbverified.records.files import write_text
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def as_json(value: Any) -> str:
 
 def write(path: Path, value: Any) -> None:
     """Write JSON atomically. Raises OSError."""
-    records.write_text(path, as_json(value))
+    write_text(path, as_json(value))
 
 
 def environment(arch: str | None) -> dict[str, Any]:

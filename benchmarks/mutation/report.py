@@ -12,9 +12,10 @@ from benchmarks.mutation import running, score, screening
 from benchmarks.mutation.running import Kernel, Work
 from benchmarks.mutation.score import Line
 from benchmarks.summaries import environment
-from kbverified import records, verdicts
+from kbverified import verdicts
 from kbverified.protocol import TAU
-from kbverified.records import ProblemRecord
+from kbverified.records.files import read, write_bytes, write_text
+from kbverified.records.problem import ProblemRecord
 
 
 def lines(work: Work, kernels: Sequence[Kernel]) -> list[Line]:
@@ -40,7 +41,7 @@ def _line(work: Work, kernel: Kernel, screened: dict[str, dict[str, str]]) -> Li
     gate = running.gated(work, kernel)
     if listed["outcome"] not in ("kept", "honest") or gate is None:
         return line
-    audit = records.read(work.audit(kernel.parent.problem), ProblemRecord)
+    audit = read(work.audit(kernel.parent.problem), ProblemRecord)
     path = work.record("hidden-gate", kernel.name)
     compiled = running.compiled(work, kernel)
     judged = verdicts.judge(compiled, gate, audit.applicable(), TAU[gate.provenance.dtype], path, audit)
@@ -63,9 +64,9 @@ def write(work: Work, kernels: Sequence[Kernel], device: str) -> int:
     found = lines(work, kernels)
     facts = environment(None)
     raw = "".join(json.dumps(asdict(line)) + "\n" for line in found)
-    records.write_bytes(work.root / "lines.jsonl.gz", gzip.compress(raw.encode(), mtime=0))
+    write_bytes(work.root / "lines.jsonl.gz", gzip.compress(raw.encode(), mtime=0))
     text = score.text(found, f"Mutation score, {device}")
-    records.write_text(work.root / "report.md", f"{text}\nEnvironment: {json.dumps(facts, sort_keys=True)}\n")
+    write_text(work.root / "report.md", f"{text}\nEnvironment: {json.dumps(facts, sort_keys=True)}\n")
     print(text.partition("\n## By operator")[0])
     print(f"{work.root / 'report.md'}, {work.root / 'lines.jsonl.gz'}")
     missing = [x.id for x in found if x.screened in ("kept", "honest") and x.hidden is None]

@@ -18,8 +18,9 @@ from pathlib import Path
 
 from benchmarks.mutation.mutants import Mutant
 from benchmarks.mutation.parents import PROJECT, Parent, file_sha256
-from kbverified import protocol, records, source_digest
-from kbverified.records import CompileRecord, GateRecord
+from kbverified import protocol, source_digest
+from kbverified.records.files import read, write_text
+from kbverified.records.stages import CompileRecord, GateRecord
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def kernels(work: Work, parents: Iterable[Parent], chosen: dict[str, list[Mutant
         ]:
             path = work.source(kernel.name)
             if not path.is_file() or path.read_text(encoding="utf-8") != source:
-                records.write_text(path, source)
+                write_text(path, source)
             path.chmod(0o644)
             found.append(kernel)
     return found
@@ -197,13 +198,13 @@ class Stages:
 def compiled(work: Work, kernel: Kernel) -> CompileRecord | None:
     """Its compile record; None where there is none. Raises RecordError for one that cannot be true."""
     path = work.record("compile", kernel.name)
-    return records.read(path, CompileRecord) if path.is_file() else None
+    return read(path, CompileRecord) if path.is_file() else None
 
 
 def gated(work: Work, kernel: Kernel) -> GateRecord | None:
     """Its gate record; None where there is none. Raises RecordError for one that cannot be true."""
     path = work.record("hidden-gate", kernel.name)
-    return records.read(path, GateRecord) if path.is_file() else None
+    return read(path, GateRecord) if path.is_file() else None
 
 
 def that_built(work: Work, todo: Iterable[Kernel]) -> Iterator[Kernel]:

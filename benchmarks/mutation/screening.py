@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.mutation import running
 from benchmarks.mutation.parents import PROJECT
 from benchmarks.mutation.running import Kernel, Work
-from kbverified import records
+from kbverified.records.files import write_text
 
 EXCLUDED_SHARE_MAX = 0.1
 """Of the mutants that compile."""
@@ -74,14 +74,14 @@ def screen(work: Work, kernels: Sequence[Kernel], device: str, jobs: int, until_
 
         for found in pool.map(one, enumerate(groups)):
             seen.update({line["id"]: line for line in found})
-            records.write_text(log, "".join(json.dumps(line) + "\n" for line in seen.values()))
+            write_text(log, "".join(json.dumps(line) + "\n" for line in seen.values()))
     mine = [kernel.name for kernel in kernels if kernel.mutant is not None]
     if any(name not in seen for name in mine):
         print(f"screen: {sum(name not in seen for name in mine)} of {len(mine)} mutants are left, and no time")
         return False
     lines = {name: dict(seen[name]) for name in mine}
     _exclude(lines)
-    records.write_text(work.screened, "".join(json.dumps(lines[name]) + "\n" for name in mine))
+    write_text(work.screened, "".join(json.dumps(lines[name]) + "\n" for name in mine))
     counts = {name: sum(line["outcome"] == name for line in lines.values()) for name in ("kept", "equivalent")}
     print(f"screen: {counts}, {len(lines) - sum(counts.values())} do not build")
     return True

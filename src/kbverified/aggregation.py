@@ -26,7 +26,8 @@ from kbverified.candidate_records import (
 from kbverified.hardened.verdict import undecidable
 from kbverified.kernel_table import MEMORY_FIELDS, column_name, write_parquet
 from kbverified.keys import EVERY_STAGE, TIME_STAGES, Baseline, CandidateKey, ProblemKey, stages_with
-from kbverified.records import CompileRecord, GateRecord, MemoryRecord, ProblemRecord, SideMemory, TimeRecord
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import CompileRecord, GateRecord, MemoryRecord, SideMemory, TimeRecord
 from kbverified.roofline.columns import roofline_columns, withhold
 from kbverified.scaled_columns import oracle_columns
 from kbverified.static_view.columns import static_columns

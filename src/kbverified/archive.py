@@ -20,7 +20,12 @@ from typing import Literal
 from pydantic import ValidationError
 
 from kbverified.keys import EVERY_STAGE, NAME_PATTERN, PROBLEM_PATTERN, SAMPLE_PATTERN, CandidateKey, ProblemKey
-from kbverified.records import STAGE_MODELS, Ceilings, Generation, ProblemRecord, Record, RecordError
+from kbverified.records.base import Record
+from kbverified.records.ceilings import Ceilings
+from kbverified.records.files import RecordError
+from kbverified.records.generation import Generation
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import STAGE_MODELS
 
 ARCHIVE_LIMIT_BYTES = 16 << 20
 """Larger archives are written in parts: what a report's folder, and a GPU machine's way back, can carry."""

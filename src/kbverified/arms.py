@@ -15,7 +15,9 @@ from kbverified import protocol, round_statistics, statistics
 from kbverified.kernel_table import column_name
 from kbverified.keys import BASELINE_STAGES, STAGE_MODES
 from kbverified.metrics import EVERY_ARM, OPTIONAL_ARMS, Arm
-from kbverified.records import FlagState, GateRecord, RecordError, TimeRecord
+from kbverified.records.base import FlagState
+from kbverified.records.files import RecordError
+from kbverified.records.stages import GateRecord, TimeRecord
 from kbverified.round_statistics import Estimated, Interval, Rounds
 from kbverified.verdicts import why_missing
 

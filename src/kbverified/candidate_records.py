@@ -11,17 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from kbverified import protocol, records
+from kbverified import protocol
 from kbverified.keys import EVERY_STAGE, TIME_STAGES, CandidateKey, ProblemKey, stages_with
-from kbverified.records import (
-    STAGE_MODELS,
-    Generation,
-    ProblemRecord,
-    Provenance,
-    Record,
-    RecordError,
-    StageRecord,
-)
+from kbverified.records.base import Provenance, Record
+from kbverified.records.files import RecordError, read
+from kbverified.records.generation import Generation
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import STAGE_MODELS, StageRecord
 
 M = TypeVar("M", bound=Record)
 
@@ -56,7 +52,7 @@ class CandidateRecords:
 
 def _read_or_none(path: Path, model: type[M]) -> M | None:
     try:
-        return records.read(path, model)
+        return read(path, model)
     except FileNotFoundError:
         return None
 

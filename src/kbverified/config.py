@@ -17,7 +17,7 @@ from kbverified import protocol
 from kbverified.keys import BASELINE_STAGES, NAME_PATTERN, PROBLEM_PATTERN, Baseline
 from kbverified.llm_judges.settings import LlmJudges
 from kbverified.metrics import Arm
-from kbverified.records import Hardware
+from kbverified.records.generation import Hardware
 
 Device = Literal["auto", "cuda", "cpu"]
 Sandbox = Literal["auto", "full", "user", "none"]

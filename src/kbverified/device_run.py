@@ -28,7 +28,7 @@ from kbverified.config_files import baselines_of
 from kbverified.deadline import Ended, run_until
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INCOMPLETE
 from kbverified.keys import STAGES, CandidateKey, ProblemKey, stages_with
-from kbverified.records import RecordError
+from kbverified.records.files import RecordError
 from kbverified.run_state import Restored, restore, state_members
 
 PROGRESS_EVERY_S = 20.0

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-from kbverified.records import Record
+from kbverified.records.base import Record
 from kbverified.redaction import KEY_MIN_CHARACTERS, Secrets, url_without_secrets
 
 VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]*$"

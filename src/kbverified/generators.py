@@ -24,7 +24,9 @@ from kbverified.extraction import extract
 from kbverified.file_plan import commit, compare
 from kbverified.keys import NAME_PATTERN, SAMPLE_PATTERN, CandidateKey, ProblemKey
 from kbverified.printable import printable
-from kbverified.records import Dtype, Generation, PromptFacts, PromptTarget, PromptVariant, RecordError, read
+from kbverified.records.base import Dtype
+from kbverified.records.files import RecordError, read
+from kbverified.records.generation import Generation, PromptFacts, PromptTarget, PromptVariant
 from kbverified.run_import import candidate_files
 from kbverified.table_rows import Row, TableError, read_rows
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from kbverified import protocol
 from kbverified.keys import BASELINE_STAGES, STAGES, TIME_STAGES, candidate_tail
 from kbverified.metrics import EVERY_ARM
-from kbverified.records import RecordError, write_bytes
+from kbverified.records.files import RecordError, write_bytes
 
 TEXT, NUMBER, WHOLE, TRUTH = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 

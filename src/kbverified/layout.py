@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from kbverified.codec import dtype_name, dtype_of
-from kbverified.records import TensorSpec
+from kbverified.records.problem import TensorSpec
 
 _ALIGN_BYTES = 512
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from kbverified.archive import ArchiveError, Place, place, read
 from kbverified.exit_codes import EXIT_BAD_INPUT
 from kbverified.keys import BASELINE_STAGES, CandidateKey, ProblemKey
-from kbverified.records import RecordError, write_text
+from kbverified.records.files import RecordError, write_text
 
 Conflict = Literal["newest", "error"]
 KEPT = ("audit", "ceilings", "record", "generation")

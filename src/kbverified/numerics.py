@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kbverified.protocol import NUMERICS_APART_RATIO, NUMERICS_ELEMENTS_MIN, NUMERICS_FP32_RATIO
-from kbverified.records import NumericsEvidence
+from kbverified.records.trials import NumericsEvidence
 
 NumericsClass = Literal["fp32", "tf32", "half", "undetermined"]
 

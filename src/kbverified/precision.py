@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kbverified.records import FlagState
+from kbverified.records.base import FlagState
 
 # mode -> (matmul TF32, cuDNN TF32). Source: torch's documented defaults and arXiv 2607.16241.
 MODES = {"ieee": (False, False), "default": (False, True), "tf32": (True, True)}

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from kbverified.keys import PROBLEM_PATTERN
 from kbverified.module_names import module_level_names
-from kbverified.records import Record
+from kbverified.records.base import Record
 
 REQUIRED_NAMES = ("Model", "get_inputs", "get_init_inputs")
 """What a KernelBench reference module defines."""

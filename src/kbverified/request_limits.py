@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kbverified import file_lock
 from kbverified.endpoint_settings import EndpointFault, EndpointSettings
-from kbverified.records import write_text
+from kbverified.records.files import write_text
 
 WINDOW_S = 61.0
 """A minute, and one second for a request on its way: the server counts when it arrives."""

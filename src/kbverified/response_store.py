@@ -19,7 +19,8 @@ from pydantic import Field, JsonValue
 
 from kbverified.endpoint_settings import Settings
 from kbverified.keys import CandidateKey
-from kbverified.records import Record, read
+from kbverified.records.base import Record
+from kbverified.records.files import read
 
 # An answer of 8 MiB, more than which is not kept (endpoint_http), twice: its content and the whole of it. The rest is
 # for what JSON escapes.

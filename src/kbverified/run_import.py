@@ -21,7 +21,8 @@ from kbverified.file_plan import ImportRefused, commit, compare, name_some, repo
 from kbverified.json_lines import integer_field, read_json_lines
 from kbverified.keys import CandidateKey
 from kbverified.protocol import CANDIDATE_SIZE_LIMIT_BYTES
-from kbverified.records import Generation, RecordError, read
+from kbverified.records.files import RecordError, read
+from kbverified.records.generation import Generation
 
 RUN_FILE = re.compile(r"level_([0-9]+)_problem_([0-9]+)_sample_([0-9]+)_kernel\.py")
 """How KernelBench names the generations in a run directory."""

@@ -21,7 +21,7 @@ from pydantic import Field
 from kbverified import __version__
 from kbverified.archive import place
 from kbverified.deadline import Ended
-from kbverified.records import Record
+from kbverified.records.base import Record
 from kbverified.run_state import Restored
 
 PACKAGES = ("snakemake", "torch", "triton", "pydantic", "pandas")

@@ -20,7 +20,8 @@ from pathlib import Path
 from kbverified import protocol
 from kbverified.archive import Place, place, read
 from kbverified.keys import STAGES, CandidateKey, ProblemKey
-from kbverified.records import CompileRecord, Provenance, Record
+from kbverified.records.base import Provenance, Record
+from kbverified.records.stages import CompileRecord
 
 METADATA = Path(".snakemake/metadata")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbverified import numerics, protocol
-from kbverified.records import GateRecord, OracleErrors
+from kbverified.records.stages import GateRecord
+from kbverified.records.trials import OracleErrors
 from kbverified.scaled_limit import within
 
 

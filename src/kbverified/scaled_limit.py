@@ -7,7 +7,7 @@ allowed, and where a problem cancels, so is what every float32 kernel shows ther
 from __future__ import annotations
 
 from kbverified.protocol import SCALED_LIMIT_FLOOR, SCALED_LIMIT_MARGIN
-from kbverified.records import OracleErrors
+from kbverified.records.trials import OracleErrors
 
 
 def limit(dtype: str, reference_scaled_error: float | None) -> float:

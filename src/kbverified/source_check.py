@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 from kbverified import parse_check
 from kbverified.protocol import CANDIDATE_SIZE_LIMIT_BYTES
-from kbverified.records import Verdict
+from kbverified.records.base import Verdict
 
 # Far above the child's own limit on CPU seconds: a machine that stalls is no verdict on the candidate.
 WALL_LIMIT_S = 300.0

@@ -38,12 +38,13 @@ ROOTS: dict[str, tuple[str, ...]] = {
     "paper": ("aggregation", "leaderboard", "paper.build"),
 }
 # Count themselves, but not what they import: one hands over to one of many, one brings an answer from elsewhere.
-NOT_FOLLOWED = ("stages", "paid_answers")
+NOT_FOLLOWED = ("stages.py", "paid_answers.py")
 
-# Modules at which following ends, because their content reaches a measuring stage in another way: constants by value
-# in protocol.digest(stage), the shape of records by SCHEMA_VERSION and by the modules that fill them, paths by being
-# the rules' inputs and outputs. The stages that only interpret records depend on all of it.
-LEFT_OUT = ("keys", "protocol", "records")
+# Modules and packages at which following ends, because their content reaches a measuring stage in another way:
+# constants by value in protocol.digest(stage), the shape of records by SCHEMA_VERSION and by the modules that fill
+# them, paths by being the rules' inputs and outputs. The stages that only interpret records depend on all of it that
+# they import.
+LEFT_OUT = ("keys.py", "protocol.py", "records")
 INTERPRETING = ("aggregate", "leaderboard", "page", "paper", "llm-judge", "llm-labels")
 
 
@@ -69,10 +70,11 @@ def files(stage: str, *more: str) -> list[Path]:
     waiting = [_module_path(name) for name in (*ROOTS[stage], *more)]
     while waiting:
         path = waiting.pop()
-        if path in found or (path.parent == PACKAGE_ROOT and path.stem in left_out):
+        place = path.relative_to(PACKAGE_ROOT)
+        if path in found or place.parts[0] in left_out:
             continue
         found.add(path)
-        if path.suffix == ".py" and path.stem not in NOT_FOLLOWED:
+        if path.suffix == ".py" and str(place) not in NOT_FOLLOWED:
             waiting.extend(_imports(path))
         # A package's other files (C++ or CUDA headers, templates) are read by its modules.
         others = (*path.parent.iterdir(), *path.parent.joinpath("assets").rglob("*"))

@@ -14,11 +14,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from kbverified import __version__, lease, protocol, records
+from kbverified import __version__, lease, protocol
 from kbverified.judge.party import NotMeasurable, Settings
 from kbverified.keys import STAGE_MODES
 from kbverified.lease import Lease
-from kbverified.records import STAGE_MODELS, CompileRecord, GateRecord, ProblemRecord, Provenance, StageRecord
+from kbverified.records.base import Provenance
+from kbverified.records.files import read, write
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import STAGE_MODELS, CompileRecord, GateRecord, StageRecord
 from kbverified.sandbox import forked
 
 
@@ -58,11 +61,11 @@ def run_stage(
 ) -> StageRecord:
     """Run one stage and write its record.
 
-    Raises records.RecordError for a broken input record, InfrastructureFault or OSError where no record can be made.
+    Raises RecordError for a broken input record, InfrastructureFault or OSError where no record can be made.
     """
     clock = Clock()
     sha = file_sha256(candidate)
-    audit = records.read(audit_path, ProblemRecord)
+    audit = read(audit_path, ProblemRecord)
     reason = _skip_reason(stage, audit, settings.dtype, compiled_path, gate_path)
     fields: dict[str, Any]
     if reason is not None:
@@ -76,7 +79,7 @@ def run_stage(
             fields, where = {"status": "skipped", "reason": str(error)}, {}
     provenance = clock.provenance(stage, file_sha256(problem), candidate_sha256=sha, dtype=settings.dtype, **where)
     record = STAGE_MODELS[stage](stage=stage, provenance=provenance, **fields)
-    records.write(out, record)
+    write(out, record)
     return record
 
 
@@ -87,7 +90,7 @@ def imports_torch(
 
     Raises as ``run_stage``.
     """
-    if _skip_reason(stage, records.read(audit_path, ProblemRecord), dtype, compiled_path, gate_path) is not None:
+    if _skip_reason(stage, read(audit_path, ProblemRecord), dtype, compiled_path, gate_path) is not None:
         return False
     if stage != "compile":
         return True
@@ -119,7 +122,7 @@ def _skip_reason(
     if stage == "compile":
         return None
     if compiled_path is not None:
-        compiled = records.read(compiled_path, CompileRecord)
+        compiled = read(compiled_path, CompileRecord)
         if compiled.verdict != "pass":
             return compiled.reason or f"compile: {compiled.verdict}"
     if stage == "hidden-gate":
@@ -129,7 +132,7 @@ def _skip_reason(
     if stage == "time-ieee" and dtype == "bf16":
         return "the modes have no effect on bf16: ieee would be time-fp32 again"
     if gate_path is not None:
-        return _gate_reason(records.read(gate_path, GateRecord))
+        return _gate_reason(read(gate_path, GateRecord))
     return None
 
 
@@ -163,7 +166,7 @@ def _run(
     """Run a stage; (fields of its record, fields of its provenance)."""
     from kbverified.judge import build
 
-    audit = records.read(audit_path, ProblemRecord)
+    audit = read(audit_path, ProblemRecord)
 
     allowed_cores = stay_off_reserved_cores(settings.device)
     if stage == "compile":
@@ -180,12 +183,12 @@ def _run(
     writable = stage == "hidden-gate"
     job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode, allowed_cores=allowed_cores)
     if gate_path is not None:
-        job.gate_error = _gate_error(records.read(gate_path, GateRecord))
+        job.gate_error = _gate_error(read(gate_path, GateRecord))
     if stage == "time-compile":
         from kbverified.judge import compiled as baselines
 
         job.compiled = baselines.ready(problem, audit_path, settings)
-    compiled = records.read(compiled_path, CompileRecord) if compiled_path is not None else None
+    compiled = read(compiled_path, CompileRecord) if compiled_path is not None else None
     if writable and compiled is not None:
         job.builds_in_gate = compiled.deferred is not None
     # The folder itself goes only in a sweep: what a worker does in it is not taken for one.
@@ -260,5 +263,5 @@ def audit_problem(problem: Path, settings: Settings, out: Path) -> ProblemRecord
         "audit-problem", file_sha256(problem), device=device, mode=protocol.AUDIT_MODE, **lease_times(held)
     )
     record = ProblemRecord(provenance=provenance, status="ok", name=name, level=level, **fields)
-    records.write(out, record)
+    write(out, record)
     return record

@@ -22,12 +22,12 @@ def print_success(root: Path) -> None:
     if os.environ.get("KBVERIFIED_SUMMARY", "").lower() == "off":
         return
     try:
-        from kbverified import records
         from kbverified.leaderboard import Leaderboard
         from kbverified.leaderboard.render import print_leaderboard
+        from kbverified.records.files import read
 
         print()
-        print_leaderboard(records.read(root / "results" / "leaderboard.json", Leaderboard), root / "results")
+        print_leaderboard(read(root / "results" / "leaderboard.json", Leaderboard), root / "results")
         print("\n".join(RAW_FILES), flush=True)
     except FileNotFoundError:
         pass  # other targets were asked for

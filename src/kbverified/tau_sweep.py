@@ -15,7 +15,7 @@ from kbverified.aggregation import non_discriminating
 from kbverified.kernel_table import column_name
 from kbverified.keys import ProblemKey
 from kbverified.metrics import within_tolerance
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 from kbverified.verdicts import Judgement, Test, by_tolerance
 
 Row = Mapping[str, Any]

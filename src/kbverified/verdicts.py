@@ -16,7 +16,9 @@ from typing import Literal
 from kbverified import protocol
 from kbverified.hardened.verdict import judge as judge_hardened
 from kbverified.metrics import within_tolerance
-from kbverified.records import CompileRecord, GateRecord, ProblemRecord, RecordError, StageRecord
+from kbverified.records.files import RecordError
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import CompileRecord, GateRecord, StageRecord
 
 Test = Literal["standard", "hidden", "hardened"]
 TESTS: tuple[Test, ...] = ("standard", "hidden", "hardened")

@@ -18,7 +18,7 @@ from kbverified.devices.cpu import CpuDevice
 from kbverified.hardened.own_memory import OwnMemory
 from kbverified.judge.hardened import guard_of
 from kbverified.protocol import HARDENED_RUBBISH
-from kbverified.records import TensorSpec
+from kbverified.records.problem import TensorSpec
 
 DEVICE = CpuDevice()
 GUARD = guard_of("cpu", 0)

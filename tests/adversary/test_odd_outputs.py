@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kbverified import layout
-from kbverified.records import TensorSpec
+from kbverified.records.problem import TensorSpec
 
 SLOTS, _ = layout.plan([TensorSpec(shape=(2, 3), dtype="float32")])
 _loop: list = []

@@ -24,7 +24,7 @@ from problem_texts import PROBLEMS, problem_text
 from without import SERVE, SOCKET_VARIABLE
 
 from kbverified.hardened.verdict import judge as hardened_verdict
-from kbverified.records import GateRecord
+from kbverified.records.stages import GateRecord
 
 KINDS = ("attack", "without its defence", "twin")
 NO_RECORD = {"verdict": "no record"}

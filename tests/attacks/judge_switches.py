@@ -196,7 +196,7 @@ def _trust() -> None:
 def _believe(found: Callable[[dict[str, Any]], bool]) -> None:
     """Where ``found`` says so of the gate's fields, every trial is a pass."""
     from kbverified.judge import gate
-    from kbverified.records import TrialResult
+    from kbverified.records.trials import TrialResult
 
     run = gate.run
 

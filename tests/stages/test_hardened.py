@@ -11,7 +11,8 @@ from stage_places import Place
 from kbverified.hardened.laws import LAWS
 from kbverified.hardened.verdict import judge
 from kbverified.judge.hardened import FRESH_WEIGHTS, OWN_MEMORY
-from kbverified.records import GateRecord, ProblemRecord
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import GateRecord
 
 NORM = """
 import torch

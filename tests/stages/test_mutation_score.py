@@ -16,7 +16,7 @@ from benchmarks.mutation import report, running, score, screening
 from benchmarks.mutation.mutants import Mutant
 from benchmarks.mutation.operators import Site
 from benchmarks.mutation.parents import Parent
-from kbverified import records
+from kbverified.records.files import write_text
 
 HEAD = "import ctypes\nimport torch\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, x):\n        "
 BODIES = {
@@ -70,7 +70,7 @@ def test_from_honest_kernel_to_report(place, capsys):
     assert outcomes["beyond"] == ("kept", "signal 11 after 0 equal inputs")
 
     fixed = work.screened.read_text().replace("as drawn", "as drawn, once")
-    records.write_text(work.screened, fixed)
+    write_text(work.screened, fixed)
     screening.screen(work, kernels, "cpu", 1)
     assert work.screened.read_text() == fixed  # as if the screening now said otherwise: a list that is there stays
 

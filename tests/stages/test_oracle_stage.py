@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from stage_places import Place
 
 from kbverified import numerics, protocol
-from kbverified.records import GateRecord
+from kbverified.records.stages import GateRecord
 from kbverified.scaled_limit import within
 
 PROBLEM = """

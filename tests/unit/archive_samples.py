@@ -9,27 +9,14 @@ from pathlib import Path
 
 from kbverified import protocol
 from kbverified.keys import STAGES, CandidateKey, ProblemKey
-from kbverified.records import (
-    Build,
-    CeilingRun,
-    Ceilings,
-    CompileRecord,
-    DeviceInfo,
-    DistributionAudit,
-    FlagState,
-    GateRecord,
-    Generation,
-    MemoryRecord,
-    ProblemRecord,
-    Provenance,
-    Record,
-    Round,
-    SideMemory,
-    TensorSpec,
-    TimeRecord,
-    TrialResult,
-    write,
-)
+from kbverified.records.base import DeviceInfo, FlagState, Provenance, Record
+from kbverified.records.ceilings import CeilingRun, Ceilings
+from kbverified.records.files import write
+from kbverified.records.generation import Generation
+from kbverified.records.problem import DistributionAudit, ProblemRecord, TensorSpec
+from kbverified.records.stages import Build, CompileRecord, GateRecord, MemoryRecord, SideMemory, TimeRecord
+from kbverified.records.timing import Round
+from kbverified.records.trials import TrialResult
 
 DEVICE = DeviceInfo(
     kind="cuda",

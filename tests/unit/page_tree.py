@@ -17,7 +17,7 @@ from kbverified.aggregation import AggregationSettings, aggregate_generator, loa
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard.render import PAGE_NAME
 from kbverified.page import build
-from kbverified.records import Build, CompileRecord, GateRecord, MemoryRecord, TimeRecord
+from kbverified.records.stages import Build, CompileRecord, GateRecord, MemoryRecord, TimeRecord
 
 SETTINGS = AggregationSettings(resamples=100)
 GENERATORS = {"alpha": "fp32", "beta": "fp32", "constructor": "bf16"}

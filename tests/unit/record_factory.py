@@ -5,33 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kbverified import protocol, records
+from kbverified import protocol
 from kbverified.keys import CandidateKey, ProblemKey
-from kbverified.records import (
-    CeilingRun,
-    Ceilings,
-    CompiledBaseline,
-    CompileRecord,
-    DeviceInfo,
-    DistributionAudit,
-    FlagState,
-    GateRecord,
-    Generation,
-    HardenedAudit,
-    HardenedTrial,
-    InputNeed,
-    JudgeBound,
-    MemoryRecord,
-    NumericsEvidence,
-    OracleErrors,
-    ProblemRecord,
-    Provenance,
-    Round,
-    SideMemory,
-    TensorSpec,
-    TimeRecord,
-    TrialResult,
-)
+from kbverified.records.base import DeviceInfo, FlagState, Provenance
+from kbverified.records.ceilings import CeilingRun, Ceilings
+from kbverified.records.files import write
+from kbverified.records.generation import Generation
+from kbverified.records.problem import DistributionAudit, HardenedAudit, InputNeed, ProblemRecord, TensorSpec
+from kbverified.records.stages import CompileRecord, GateRecord, MemoryRecord, SideMemory, TimeRecord
+from kbverified.records.timing import CompiledBaseline, JudgeBound, Round
+from kbverified.records.trials import HardenedTrial, NumericsEvidence, OracleErrors, TrialResult
 
 GPU = DeviceInfo(
     kind="cuda", name="H200", uuid="GPU-1", driver="580", torch="2.11.0", cuda="13.0", memory_bytes=1 << 37
@@ -294,11 +277,11 @@ def good_stages() -> dict[str, Any]:
 
 def write_candidate(root: Path, key: CandidateKey, stages: dict[str, Any] | None = None, **changes: Any) -> None:
     """Write metadata and stage records (a stage given as None is left out) of one candidate."""
-    records.write(key.metadata_path(root), generation(**changes))
+    write(key.metadata_path(root), generation(**changes))
     for stage, record in (good_stages() if stages is None else stages).items():
         if record is not None:
-            records.write(key.record_path(stage, root), record)
+            write(key.record_path(stage, root), record)
 
 
 def write_problem(root: Path, key: ProblemKey, **changes: Any) -> None:
-    records.write(key.record_path(root), problem(key, **changes))
+    write(key.record_path(root), problem(key, **changes))

@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 import record_factory as rf
 
-from kbverified import aggregation, kernel_table, protocol, records, verdicts
+from kbverified import aggregation, kernel_table, protocol, verdicts
 from kbverified.aggregation import AggregationSettings, MixedEnvironments, aggregate_generator, candidate_row
 from kbverified.candidate_records import read_candidate
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard.conditions import final_verdict
-from kbverified.records import GateRecord, MemoryRecord, RecordError, TimeRecord
+from kbverified.records.files import RecordError, read, write
+from kbverified.records.stages import GateRecord, MemoryRecord, TimeRecord
 
 PROBLEM = ProblemKey("kb", "level1_19")
 KEY = CandidateKey("gen", "kb", "level1_19", 0)
@@ -36,7 +37,7 @@ def test_a_good_candidate_has_a_full_row(tmp_path):
         "time_fp32": rf.timing("time-fp32", 4.0, 2.0, rounds=6),
         "time_tf32": rf.timing("time-tf32", 1.0, 1.25, rounds=6),
     }
-    records.write(tmp_path / "results/ceilings/cuda.json", rf.ceilings())
+    write(tmp_path / "results/ceilings/cuda.json", rf.ceilings())
     row = row_of(tmp_path, with_stages(**six), **rf.needs(1 << 30, 1 << 30))
     assert list(row) == list(kernel_table.COLUMNS)
     assert (row["generator"], row["suite"], row["problem"], row["sample"]) == ("gen", "kb", "level1_19", 0)
@@ -171,7 +172,7 @@ def test_a_stale_problem_audit_is_refused(tmp_path):
 
 def test_a_record_in_the_wrong_folder_is_refused(tmp_path):
     row_of(tmp_path)
-    records.write(KEY.record_path("time-tf32", tmp_path), rf.timing("time-fp32", 1.0, 1.0))
+    write(KEY.record_path("time-tf32", tmp_path), rf.timing("time-fp32", 1.0, 1.0))
     with pytest.raises(RecordError, match=r"time-tf32/gen.*field stage: 'time-fp32'"):
         candidate_row(tmp_path, KEY, SETTINGS)
 
@@ -197,7 +198,7 @@ def test_mixed_environments_are_refused_by_name_and_allowed_on_request(tmp_path,
     rf.write_problem(tmp_path, PROBLEM)
     for key in keys:
         rf.write_candidate(tmp_path, key)
-    records.write(keys[1].record_path(record.stage, tmp_path), record)
+    write(keys[1].record_path(record.stage, tmp_path), record)
     with pytest.raises(MixedEnvironments, match=expected):
         aggregate_generator(tmp_path, "gen", keys, SETTINGS)
     allowed = AggregationSettings(allow_mixed=True, resamples=200)
@@ -346,7 +347,7 @@ def test_a_timing_record_from_before_there_were_baselines_is_readable(tmp_path):
     del text["compiled_baseline"]
     path = tmp_path / "old.json"
     path.write_text(json.dumps(text))
-    assert records.read(path, TimeRecord).compiled_baseline is None
+    assert read(path, TimeRecord).compiled_baseline is None
 
 
 def test_bf16_is_held_against_its_own_tau_and_its_arms_say_what_cannot_exist(tmp_path):

@@ -18,7 +18,7 @@ import pytest
 from kbverified import archive, merge_records
 from kbverified.archive import ArchiveError
 from kbverified.keys import STAGES, CandidateKey
-from kbverified.records import RecordError
+from kbverified.records.files import RecordError
 
 KEY = CandidateKey("gen", "kernelbench", "level1_19", 0)
 OTHER = CandidateKey("gen", "kernelbench", "level2_12", 3)

@@ -7,7 +7,8 @@ import record_factory as rf
 
 from kbverified import arms, protocol
 from kbverified.aggregation import AggregationSettings
-from kbverified.records import RecordError, TimeRecord
+from kbverified.records.files import RecordError
+from kbverified.records.stages import TimeRecord
 
 SETTINGS = AggregationSettings(resamples=200)
 PATH = Path("results/time-fp32/g/s/level1_1/0.json")

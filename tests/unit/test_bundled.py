@@ -21,8 +21,11 @@ from typing import get_args
 import pytest
 import torch
 
-from kbverified import protocol, records
+from kbverified import protocol
 from kbverified.keys import CandidateKey, ProblemKey
+from kbverified.records.base import Verdict
+from kbverified.records.files import read
+from kbverified.records.generation import Generation
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "workflow" / "scripts" / "refresh_bundled.py"
@@ -59,8 +62,8 @@ DISHONEST = [key for key in CANDIDATES if key.generator == "bundled-dishonest"]
 GPU = [key for key in CANDIDATES if key.generator == "bundled-gpu"]
 
 
-def metadata(key: CandidateKey) -> records.Generation:
-    return records.read(key.metadata_path(ROOT), records.Generation)
+def metadata(key: CandidateKey) -> Generation:
+    return read(key.metadata_path(ROOT), Generation)
 
 
 @cache
@@ -154,7 +157,7 @@ def test_candidate_belongs_to_a_problem_and_names_its_verdict(key):
     generation = metadata(key)
     assert key.problem_key in PROBLEMS
     assert generation.origin == "bundled"
-    assert generation.expected_verdict in get_args(records.Verdict)
+    assert generation.expected_verdict in get_args(Verdict)
     assert (generation.expected_verdict == "pass") == (key.generator != "bundled-dishonest")
 
 

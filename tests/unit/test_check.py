@@ -14,10 +14,11 @@ from record_factory import ceilings, flags, gate, good_stages, memory, needs, ti
 from rich.console import Console
 from small_problem import problem_text
 
-from kbverified import cli, keys, records
+from kbverified import cli, keys
 from kbverified.check import chain, judged, outcome, place, question, report
 from kbverified.keys import ProblemKey
-from kbverified.records import ProblemRecord
+from kbverified.records.files import read, write
+from kbverified.records.problem import ProblemRecord
 
 KERNEL = "import torch.nn as nn\n\nclass ModelNew(nn.Module):\n    pass\n"
 
@@ -197,7 +198,7 @@ def run_step(step: chain.Step, tmp_path: Path) -> chain.Done:
 
 def test_a_kept_record_takes_the_place_of_its_command(tmp_path):
     done = run_step(kept_audit(tmp_path), tmp_path)
-    assert done.from_cache and done.record == records.read(tmp_path / "now.json", ProblemRecord)
+    assert done.from_cache and done.record == read(tmp_path / "now.json", ProblemRecord)
 
 
 def test_a_kept_record_that_is_broken_or_another_user_s_is_made_again(tmp_path):
@@ -226,7 +227,7 @@ def judge(tmp_path: Path, stages: dict, problem: dict | None = None, **changes) 
     with place.made(q, None) as where:
         write_problem(where.root, q.problem.key, **(problem or {}))
         write_candidate(where.root, q.key, stages)
-        records.write(where.ceilings, ceilings())
+        write(where.ceilings, ceilings())
         return judged.judge(where)
 
 
@@ -283,7 +284,7 @@ def test_an_unusable_problem_is_no_verdict_on_a_candidate(tmp_path):
     q = asked(tmp_path)
     with place.made(q, None) as where:
         write_problem(where.root, q.problem.key, usable=False, detail="get_inputs raised")
-        done = judged.Done("audit-problem", records.read(where.audit, ProblemRecord), 0.1, False)
+        done = judged.Done("audit-problem", read(where.audit, ProblemRecord), 0.1, False)
     with pytest.raises(ValueError, match=r"level1_1.py cannot be used: get_inputs raised"):
         judged.require_usable(done, q)
 
@@ -355,9 +356,9 @@ def test_a_candidate_s_words_cannot_steer_the_terminal(tmp_path):
 def test_the_json_holds_the_row_and_is_strict(tmp_path):
     q = asked(tmp_path)
     found = judge(tmp_path, good_stages())
-    read = json.loads(judged.document(found, q, [], None), parse_constant=pytest.fail)
-    assert (read["outcome"], read["exit_code"], read["verdict"], read["kept"]) == ("pass", 0, "pass", None)
-    assert read["row"]["speedup_matched"] == pytest.approx(0.8) and read["row"]["generator"] == "check"
+    shown = json.loads(judged.document(found, q, [], None), parse_constant=pytest.fail)
+    assert (shown["outcome"], shown["exit_code"], shown["verdict"], shown["kept"]) == ("pass", 0, "pass", None)
+    assert shown["row"]["speedup_matched"] == pytest.approx(0.8) and shown["row"]["generator"] == "check"
 
 
 def test_later_failures_leave_out_what_accuses_nobody():
@@ -390,8 +391,8 @@ def test_bad_input_is_exit_2_and_says_so_in_json_too(tmp_path, monkeypatch, caps
     assert cli.main(["check", *words, "--device", "cpu", "--json"]) == 2
     written = capsys.readouterr()
     assert said in written.err and "Traceback" not in written.err
-    read = json.loads(written.out)
-    assert read["exit_code"] == 2 and said in read["reason"]
+    shown = json.loads(written.out)
+    assert shown["exit_code"] == 2 and said in shown["reason"]
 
 
 def test_a_gpu_that_is_not_there_is_exit_3(tmp_path, monkeypatch, capsys):

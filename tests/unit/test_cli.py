@@ -12,7 +12,7 @@ import pytest
 
 from kbverified import cli, keys
 from kbverified.judge.party import InfrastructureFault, Settings
-from kbverified.records import RecordError
+from kbverified.records.files import RecordError
 
 
 def run(*words: str, **options) -> subprocess.CompletedProcess[str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from kbverified import records
 from kbverified.correctness import compare_all
 from kbverified.judge import compiled
 from kbverified.judge.party import BaselineUnusable, InfrastructureFault, Settings
 from kbverified.protocol import COMPILED_BASELINE_RMS_LIMIT
+from kbverified.records.files import RecordError
 
 SETTINGS = Settings(device="cpu", sandbox="none", dtype="fp32", timeout_s=1.0, build_root=Path("build"), threads=1)
 PROBLEM = "class Model: ...\n"
@@ -105,5 +105,5 @@ def test_a_broken_note_names_its_file(noted) -> None:
     ready, filled = noted
     ready(compile_s=1.0)
     compiled.note_path(filled[0]).write_text("{}")
-    with pytest.raises(records.RecordError, match=r"baselines/.*\.json: field problem_sha256"):
+    with pytest.raises(RecordError, match=r"baselines/.*\.json: field problem_sha256"):
         ready()

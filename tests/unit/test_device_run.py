@@ -58,7 +58,7 @@ here = Path(".")
 found = place(sys.argv[1])
 if found.kind == "ceilings":
     import archive_samples as samples
-    from kbverified.records import write
+    from kbverified.records.files import write
     write(here / found.name, samples.ceilings())
     sys.exit()
 with open("ran.txt", "a") as file:
@@ -68,7 +68,7 @@ if found.name in hang:
     print("hanging", flush=True)
     time.sleep(600)
 import archive_samples as samples
-from kbverified.records import write
+from kbverified.records.files import write
 now = datetime.now(timezone.utc).isoformat()
 if found.candidate is None:
     write(here / found.name, samples.audit(here, found.problem, now))

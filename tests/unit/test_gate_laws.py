@@ -11,7 +11,7 @@ import torch
 from kbverified.judge import gate, trial
 from kbverified.judge.party import CandidateFailure
 from kbverified.judge.trial import Law, NotApplicable
-from kbverified.records import OracleErrors
+from kbverified.records.trials import OracleErrors
 
 ORACLE_S = 0.05
 

@@ -21,7 +21,8 @@ from kbverified.endpoint_settings import EndpointFault
 from kbverified.extraction import classify
 from kbverified.generators import GeneratorError, GeneratorSpec, discover_candidates, generate, read_generators
 from kbverified.keys import CandidateKey
-from kbverified.records import Generation, read
+from kbverified.records.files import read
+from kbverified.records.generation import Generation
 
 CODE = "class ModelNew: pass\n"
 SECRET = "sk-very-secret-0123456789"

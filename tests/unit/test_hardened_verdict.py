@@ -10,7 +10,8 @@ import record_factory as rf
 from kbverified import protocol, verdicts
 from kbverified.hardened.verdict import judge, undecidable
 from kbverified.keys import ProblemKey
-from kbverified.records import HardenedAudit, HardenedTrial, OracleErrors
+from kbverified.records.problem import HardenedAudit
+from kbverified.records.trials import HardenedTrial, OracleErrors
 
 KEY = ProblemKey("kb", "level1_1")
 FLOOR = protocol.SCALED_LIMIT_FLOOR["fp32"]

@@ -9,13 +9,14 @@ import random
 import pytest
 import record_factory as rf
 
-from kbverified import cli, kernel_table, leaderboard, records
+from kbverified import cli, kernel_table, leaderboard
 from kbverified.aggregation import AggregationSettings, MixedEnvironments, aggregate_generator, load_problems
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard import render
 from kbverified.leaderboard.model import Estimate, Leaderboard
 from kbverified.leaderboard.scopes import why_inactive
-from kbverified.records import GateRecord, TimeRecord
+from kbverified.records.files import read
+from kbverified.records.stages import GateRecord, TimeRecord
 
 SETTINGS = AggregationSettings(resamples=400)
 HIDDEN_ONLY = {"d1_original": 1e-6, "d2_scale_3": 0.5, "d3_scale_0.01": 1e-6, "d4_negate": 1e-6}
@@ -384,7 +385,7 @@ def test_intervals_are_those_of_a_bootstrap_over_problems_whatever_their_order()
 def test_files_hold_the_same_numbers_and_the_same_bytes(tmp_path, board):
     paths = leaderboard.write(board, tmp_path)
     assert [p.name for p in paths] == ["leaderboard.json", "leaderboard.csv", "leaderboard.md"]
-    assert records.read(paths[0], Leaderboard) == board
+    assert read(paths[0], Leaderboard) == board
     content = [p.read_bytes() for p in paths]
     assert [p.read_bytes() for p in leaderboard.write(board, tmp_path)] == content
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(p.name for p in paths)

@@ -6,7 +6,7 @@ import pytest
 
 from kbverified import protocol
 from kbverified.numerics import classify
-from kbverified.records import NumericsEvidence, OracleErrors
+from kbverified.records.trials import NumericsEvidence, OracleErrors
 from kbverified.scaled_limit import limit, within
 
 FLOOR = protocol.SCALED_LIMIT_FLOOR["fp32"]

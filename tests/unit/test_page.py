@@ -22,7 +22,9 @@ from kbverified import kernel_table, protocol, verdicts
 from kbverified.candidate_records import CandidateRecords
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.page import bundle, candidates, details, histogram, html, packing, rule, sweep, vendor
-from kbverified.records import DistributionAudit, GateRecord, Round
+from kbverified.records.problem import DistributionAudit
+from kbverified.records.stages import GateRecord
+from kbverified.records.timing import Round
 
 KEY = CandidateKey("gen", "kb", "level1_1", 0)
 LAWS = tuple(protocol.DISTRIBUTIONS)

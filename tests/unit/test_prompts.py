@@ -22,7 +22,8 @@ from kbverified.devices import facts
 from kbverified.generators import GeneratorSpec
 from kbverified.lease import Gpu
 from kbverified.prompts import Request, command
-from kbverified.records import Generation, Hardware, write
+from kbverified.records.files import write
+from kbverified.records.generation import Generation, Hardware
 from kbverified.strict_templates import TemplateError
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from kbverified import keys, protocol, records
+from kbverified import keys, protocol
+from kbverified.records.base import Verdict
 
 PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 
@@ -49,4 +50,4 @@ def test_a_constant_has_the_value_and_the_stages_of_the_code(name):
 
 
 def test_every_verdict_is_explained_and_no_other():
-    assert set(rows("Verdicts")) == set(get_args(records.Verdict))
+    assert set(rows("Verdicts")) == set(get_args(Verdict))

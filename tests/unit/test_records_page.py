@@ -1,18 +1,23 @@
 """docs/records.md describes every field of every record and every column of the kernel table."""
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
 
 from kbverified import kernel_table, records
+from kbverified.records.base import Record
 
 PAGE = (Path(__file__).parents[2] / "docs" / "records.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"`([^`\s]+)`", PAGE))
 MODELS = [
     model
-    for model in vars(records).values()
-    if isinstance(model, type) and issubclass(model, records.Record) and model is not records.Record
+    for room in pkgutil.iter_modules(records.__path__, "kbverified.records.")
+    for model in vars(importlib.import_module(room.name)).values()
+    if isinstance(model, type) and issubclass(model, Record) and model is not Record
+    if model.__module__ == room.name
 ]
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import archive_samples as samples
 import pytest
 
-from kbverified import archive, cli, protocol, records
+from kbverified import archive, cli, protocol
 from kbverified.merge_records import merge
-from kbverified.records import Ceilings
+from kbverified.records.ceilings import Ceilings
+from kbverified.records.files import read
 from kbverified.roofline import ceilings
 from kbverified.roofline.floor import rates
 
@@ -20,7 +21,7 @@ def test_the_command_writes_a_record_of_this_device(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(ceilings, "CEILING_REPETITIONS", 4)
     out = tmp_path / "results/ceilings/cpu.json"
     assert cli.main(["ceilings", "--device", "cpu", "--out", str(out)]) == 0
-    record = records.read(out, Ceilings)
+    record = read(out, Ceilings)
     where = record.provenance
     assert where.device is not None and where.device.kind == "cpu" and where.problem_sha256 is None
     assert where.protocol_digest == protocol.digest("ceilings")
@@ -73,7 +74,7 @@ def test_archives_carry_ceilings_and_the_newest_stays(tmp_path: Path) -> None:
     for order in (("01", "02"), ("02", "01")):
         root = tmp_path / "-".join(order)
         merge([tmp_path / f"{day}.tar.xz" for day in order], root)
-        assert records.read(root / name, Ceilings).provenance.started_at.startswith("2026-12-02")
+        assert read(root / name, Ceilings).provenance.started_at.startswith("2026-12-02")
 
 
 def test_a_name_beside_the_two_kinds_of_device_is_no_place() -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import record_factory as rf
 
-from kbverified import kernel_table, records
+from kbverified import kernel_table
 from kbverified.aggregation import AggregationSettings, candidate_row
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard.build import build
 from kbverified.leaderboard.conditions import to_review
-from kbverified.records import TensorSpec
+from kbverified.records.files import write
+from kbverified.records.problem import InputNeed, ProblemRecord, TensorSpec
 from kbverified.roofline import floor
 from kbverified.roofline.floor import Floor, below, floor_of, rates, sol_score
 from kbverified.roofline.score import mean_interval
@@ -27,7 +28,7 @@ GPU = rates(rf.ceilings())
 CPU = rates(rf.ceilings(device=rf.CPU))
 
 
-def audited(input_bytes: int, output_bytes: int, **changes: Any) -> records.ProblemRecord:
+def audited(input_bytes: int, output_bytes: int, **changes: Any) -> ProblemRecord:
     return rf.problem(PROBLEM, **rf.needs(input_bytes, output_bytes, **changes))
 
 
@@ -143,7 +144,7 @@ def test_the_interval_of_a_mean_holds_it_and_knows_how_many_there_are() -> None:
 def row_of(root: Path, fp32: tuple[float, float], tf32: tuple[float, float], ceilings: Any = None, **audit: Any) -> Any:
     """A row of a candidate with these (baseline, candidate) times in ms; 2 GiB must move: 0.537 ms, less the cache."""
     if ceilings is not False:
-        records.write(root / "results/ceilings/cuda.json", ceilings or rf.ceilings())
+        write(root / "results/ceilings/cuda.json", ceilings or rf.ceilings())
     rf.write_problem(root, PROBLEM, **(rf.needs(1 << 30, 1 << 30) | audit))
     stages = rf.good_stages() | {
         "time-fp32": rf.timing("time-fp32", *fp32, rounds=6),
@@ -183,7 +184,7 @@ def test_faster_than_bytes_can_move_is_implausible_and_has_no_speedup(tmp_path: 
 
 
 def test_on_a_cpu_it_is_marked_and_keeps_its_speedup(tmp_path: Path) -> None:
-    records.write(tmp_path / "results/ceilings/cpu.json", rf.ceilings(device=rf.CPU))
+    write(tmp_path / "results/ceilings/cpu.json", rf.ceilings(device=rf.CPU))
     rf.write_problem(tmp_path, PROBLEM, **rf.needs(1 << 30, 1 << 30))
     stages = {"time-fp32": rf.timing("time-fp32", 2.0, 0.4, rounds=6, device=rf.CPU)}
     rf.write_candidate(tmp_path, KEY, stages)
@@ -197,7 +198,7 @@ def test_within_the_margin_of_the_floor_is_not_implausible(tmp_path: Path) -> No
 
 
 def test_what_an_input_holds_and_no_output_needs_makes_no_claim_implausible(tmp_path: Path) -> None:
-    need = records.InputNeed(varying_bytes=1 << 30, probes=20, hits=0, needed_bytes=0)
+    need = InputNeed(varying_bytes=1 << 30, probes=20, hits=0, needed_bytes=0)
     row = row_of(tmp_path, (2.0, 0.4), (2.0, 0.4), input_needs=(need,))
     assert row["implausible_in"] is None and row["speedup_naive"] == pytest.approx(5.0)
 

@@ -16,7 +16,8 @@ from kbverified.extraction import classify
 from kbverified.file_plan import ImportRefused
 from kbverified.keys import CandidateKey
 from kbverified.protocol import CANDIDATE_SIZE_LIMIT_BYTES
-from kbverified.records import Generation, read
+from kbverified.records.files import read
+from kbverified.records.generation import Generation
 from kbverified.run_import import RunImport, import_jsonl, import_run_directory
 
 REAL_JSONL = Path(os.environ.get("KBV_TEST_JSONL", "not there"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import record_factory as rf
 
 from kbverified import kernel_table, protocol
-from kbverified.records import GateRecord, NumericsEvidence, OracleErrors
+from kbverified.records.stages import GateRecord
+from kbverified.records.trials import NumericsEvidence, OracleErrors
 from kbverified.scaled_columns import oracle_columns
 
 FLOOR = protocol.SCALED_LIMIT_FLOOR["fp32"]

@@ -8,7 +8,7 @@ import record_factory as rf
 from kbverified import kernel_table, protocol, tau_sweep
 from kbverified.aggregation import AggregationSettings, aggregate_generator, candidate_row, load_problems
 from kbverified.keys import CandidateKey, ProblemKey
-from kbverified.records import GateRecord
+from kbverified.records.stages import GateRecord
 
 PROBLEM = ProblemKey("kb", "level1_19")
 KEY = CandidateKey("gen", "kb", "level1_19", 0)

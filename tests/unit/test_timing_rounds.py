@@ -15,7 +15,7 @@ from kbverified.judge.bound import Batch, Bound, as_delivered, batch_size
 from kbverified.judge.party import FAILURES, CandidateFailure, _known_verdict
 from kbverified.judge.rounds import Trace, host_bound_share, planned_rounds, round_of, why_unstable
 from kbverified.protocol import TIMING_ROUNDS_MAX, TIMING_TOTAL_BUDGET_S
-from kbverified.records import DeviceReading, Round
+from kbverified.records.timing import DeviceReading, Round
 
 
 def reading(reasons):

@@ -6,7 +6,8 @@ import pytest
 import record_factory as rf
 
 from kbverified import protocol, verdicts
-from kbverified.records import CompileRecord, GateRecord, RecordError
+from kbverified.records.files import RecordError
+from kbverified.records.stages import CompileRecord, GateRecord
 
 ALL = tuple(protocol.DISTRIBUTIONS)
 D1, D2, D3, D4 = ALL

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from kbverified import leaderboard, records
+from kbverified import leaderboard
 from kbverified.aggregation import AggregationSettings, load_problems
 from kbverified.kernel_table import read_parquet
 from kbverified.keys import ProblemKey
 from kbverified.llm_judges.records import Labels
+from kbverified.records.files import read
 from kbverified.rule_log import rule_log
 
 
@@ -16,7 +17,7 @@ def main(kernels: list[str], audits: list[str], labels: list[str], settings: dic
     keys = [ProblemKey.from_path(Path(path)) for path in audits]
     problems = load_problems(Path("."), keys)
     known = AggregationSettings.model_validate(settings)
-    audited = records.read(Path(labels[0]), Labels) if labels else None
+    audited = read(Path(labels[0]), Labels) if labels else None
     leaderboard.write(leaderboard.build(tables, problems, known, labels=audited), out)
 
 

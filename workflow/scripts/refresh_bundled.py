@@ -17,8 +17,10 @@ import hashlib
 import sys
 from pathlib import Path
 
-from kbverified import problems, records
+from kbverified import problems
 from kbverified.keys import CandidateKey, ProblemKey
+from kbverified.records.files import read, write, write_text
+from kbverified.records.generation import Generation
 
 SUITE = "bundled"
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,16 +71,16 @@ def manifest_text(root: Path) -> str:
 def stale_metadata(root: Path) -> list[CandidateKey]:
     """Candidates whose metadata names another sha256 than their file has.
 
-    Raises ValueError for a candidate without metadata, records.RecordError for metadata that is not a Generation.
+    Raises ValueError for a candidate without metadata, RecordError for metadata that is not a Generation.
     """
     stale = []
     for key in candidate_keys(root):
         metadata = key.metadata_path(root)
         if not metadata.exists():
             raise ValueError(
-                f"{metadata}: missing; write it as a records.Generation (origin, source, expected_verdict)"
+                f"{metadata}: missing; write it as a records.generation.Generation (origin, source, expected_verdict)"
             )
-        if records.read(metadata, records.Generation).candidate_sha256 != sha256(key.source_path(root)):
+        if read(metadata, Generation).candidate_sha256 != sha256(key.source_path(root)):
             stale.append(key)
     return stale
 
@@ -90,14 +92,14 @@ def refresh(root: Path, check: bool) -> list[Path]:
     if not manifest.exists() or manifest.read_text(encoding="utf-8") != text:
         changed.append(manifest)
         if not check:
-            records.write_text(manifest, text)
+            write_text(manifest, text)
     for key in stale_metadata(root):
         metadata = key.metadata_path(root)
         changed.append(metadata)
         if not check:
-            generation = records.read(metadata, records.Generation)
+            generation = read(metadata, Generation)
             digest = sha256(key.source_path(root))
-            records.write(metadata, generation.model_copy(update={"candidate_sha256": digest}))
+            write(metadata, generation.model_copy(update={"candidate_sha256": digest}))
     return changed
 
 
@@ -108,7 +110,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         changed = refresh(arguments.root, arguments.check)
-    except ValueError as error:  # records.RecordError is one
+    except ValueError as error:  # RecordError is one
         print(error, file=sys.stderr)
         return 2
     for path in changed:

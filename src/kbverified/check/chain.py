@@ -17,13 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kbverified
-from kbverified import evaluator, protocol, records
+from kbverified import evaluator, protocol
 from kbverified.check import place as places
 from kbverified.check.place import Place
 from kbverified.check.question import MachineFault
 from kbverified.exit_codes import EXIT_BAD_INPUT
 from kbverified.keys import TIME_STAGES
-from kbverified.records import STAGE_MODELS, Ceilings, ProblemRecord, Record
+from kbverified.records.base import Record
+from kbverified.records.ceilings import Ceilings
+from kbverified.records.files import RecordError, read, write
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import STAGE_MODELS
 
 AUDIT, CEILINGS = "audit-problem", "ceilings"
 _LOG_LINES = 12
@@ -129,10 +133,10 @@ def run(step: Step, log: Path, watch: Watch) -> Done:
         if code == EXIT_BAD_INPUT:
             raise ValueError(f"{step.name}: {said}")
         raise MachineFault(f"{step.name} left no record (exit {code}): {said}")
-    record = records.read(step.record, step.model)
+    record = read(step.record, step.model)
     if step.cached is not None and _worth_keeping(record):
         with contextlib.suppress(OSError):  # a read-only home: the next check audits again
-            records.write(step.cached, record)
+            write(step.cached, record)
     return Done(step.name, record, time.monotonic() - begin, False)
 
 
@@ -146,14 +150,14 @@ def _from_cache(step: Step) -> Record | None:
     try:
         if step.cached.stat().st_uid != os.geteuid():  # a cache that others write into is none to believe
             return None
-        record = records.read(step.cached, step.model)
+        record = read(step.cached, step.model)
     except OSError:
         return None
-    except records.RecordError:  # an older version's, or cut short: made again and replaced
+    except RecordError:  # an older version's, or cut short: made again and replaced
         return None
     if record.provenance.schema_version != protocol.SCHEMA_VERSION:  # type: ignore[attr-defined]
         return None
-    records.write(step.record, record)
+    write(step.record, record)
     return record
 
 

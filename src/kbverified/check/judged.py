@@ -16,7 +16,8 @@ from kbverified.check.chain import Done
 from kbverified.check.outcome import Outcome
 from kbverified.check.place import Place
 from kbverified.check.question import MachineFault, Question
-from kbverified.records import ProblemRecord, StageRecord
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import StageRecord
 from kbverified.static_view.reader import Reader
 
 

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from kbverified.check.chain import Done
 from kbverified.printable import printable
-from kbverified.records import ProblemRecord, StageRecord
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import StageRecord
 
 WAITS = "waiting for"
 """How a stage's word begins that another job has the device (lease.py)."""

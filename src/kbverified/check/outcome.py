@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_FAILED
 from kbverified.keys import EVERY_STAGE
-from kbverified.records import StageRecord
+from kbverified.records.stages import StageRecord
 from kbverified.verdicts import Test
 
 NO_FAILURE = ("pass", "unstable")

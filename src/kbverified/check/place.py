@@ -20,7 +20,7 @@ from pathlib import Path
 
 from kbverified import problems, protocol, source_digest
 from kbverified.check.question import Question
-from kbverified.records import write_text
+from kbverified.records.files import write_text
 
 CACHE_VARIABLE = "KBV_CACHE_DIR"
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from kbverified.devices.lost import says_lost
-from kbverified.records import DeviceInfo, DeviceReading
+from kbverified.records.base import DeviceInfo
+from kbverified.records.timing import DeviceReading
 
 
 class SharedBuffer:

@@ -19,7 +19,7 @@ import torch
 from kbverified.devices import cpu_model
 from kbverified.devices.base import Device, SharedBuffer
 from kbverified.layout import is_gapless
-from kbverified.records import DeviceInfo
+from kbverified.records.base import DeviceInfo
 
 # Twice a usual last-level cache; more would spend a demo's time on flushing.
 _FLUSH_BYTES = 32 << 20

@@ -18,7 +18,8 @@ from kbverified.devices.base import Device, SharedBuffer
 from kbverified.devices.nvml import Nvml
 from kbverified.lease import Gpu, visible_gpus
 from kbverified.protocol import TIMING_JOIN_GAP_MS, TIMING_RAMP_BUDGET_S, TIMING_RAMP_CLOCK_SHARE
-from kbverified.records import DeviceInfo, DeviceReading
+from kbverified.records.base import DeviceInfo
+from kbverified.records.timing import DeviceReading
 
 # c10/cuda/CUDACachingAllocator.cpp: up to 1 MiB comes from segments of 2 MiB, up to 10 MiB from segments of 20 MiB.
 _SMALLER_BLOCKS_BYTES = (*(1 << 20,) * 8, *(9 << 20,) * 4)

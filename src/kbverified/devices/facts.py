@@ -14,7 +14,7 @@ from typing import Any
 
 from kbverified.devices import cpu_model
 from kbverified.lease import visible_gpus
-from kbverified.records import Hardware
+from kbverified.records.generation import Hardware
 
 # CUdevice_attribute, cuda.h
 _MULTIPROCESSOR_COUNT = 16

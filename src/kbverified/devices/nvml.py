@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbverified.records import DeviceReading
+from kbverified.records.timing import DeviceReading
 
 
 class Nvml:

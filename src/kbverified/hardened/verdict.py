@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kbverified.records import GateRecord, HardenedTrial, ProblemRecord
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import GateRecord
+from kbverified.records.trials import HardenedTrial
 from kbverified.scaled_limit import limit, within
 
 

@@ -31,7 +31,8 @@ from kbverified.protocol import (
     NON_DISCRIMINATING_TAU,
     STANDARD_DISTRIBUTION,
 )
-from kbverified.records import DeviceInfo, DistributionAudit, TensorSpec
+from kbverified.records.base import DeviceInfo
+from kbverified.records.problem import DistributionAudit, TensorSpec
 from kbverified.roofline.needs import count_work, input_output_needs
 
 

@@ -47,7 +47,7 @@ from kbverified.protocol import (
     TIMING_LAUNCH_OVERHEAD_MS,
     TIMING_SPIN_S,
 )
-from kbverified.records import JudgeBound
+from kbverified.records.timing import JudgeBound
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from kbverified.compilation import cache, precompiled, requests, slim_tree, tool
 from kbverified.compilation import directory as directories
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Settings, start_process
 from kbverified.protocol import WEIGHT_SEED
-from kbverified.records import Build, ProblemRecord
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import Build
 from kbverified.sandbox import reclaim
 
 _ASKS_FOR_EXTENSION = ("cpp_extension", "load_inline")

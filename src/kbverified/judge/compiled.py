@@ -21,7 +21,6 @@ from typing import Any
 
 from pydantic import Field
 
-from kbverified import records
 from kbverified.compilation import directory, toolchain
 from kbverified.devices import cpu_model
 from kbverified.judge.party import BaselineUnusable, CandidateFailure, InfrastructureFault, NotMeasurable
@@ -32,7 +31,10 @@ from kbverified.protocol import (
     COMPILED_BASELINE_OPTIONS,
     COMPILED_BASELINE_RMS_LIMIT,
 )
-from kbverified.records import CompiledBaseline, ProblemRecord, Record
+from kbverified.records.base import Record
+from kbverified.records.files import read, write
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.timing import CompiledBaseline
 from kbverified.sandbox import import_path, reclaim
 
 
@@ -149,7 +151,7 @@ def ready(problem: Path, audit_path: Path, settings: StageSettings) -> Compiled:
         path = note_path(folder)
         if not path.exists():
             _fill_in_process(problem, audit_path, settings, folder)
-        note = records.read(path, Note)
+        note = read(path, Note)
     if note.reason is not None:
         raise BaselineUnusable(f"{note.reason} (noted in {path.relative_to(settings.build_root.absolute())})")
     return Compiled(folder, note.compile_s or 0.0)
@@ -259,11 +261,11 @@ def main(words: list[str]) -> int:
     linux.die_with_parent()  # it has the lock: another that asks would fill the same folder
     lease.leave_driver_untouched()
     try:
-        note = fill(problem, records.read(audit_path, ProblemRecord), settings, folder)
+        note = fill(problem, read(audit_path, ProblemRecord), settings, folder)
     except (InfrastructureFault, OSError) as error:
         print(f"compiling the baseline: {error}", file=sys.stderr)
         return EXIT_INFRASTRUCTURE
-    records.write(note_path(folder), note)
+    write(note_path(folder), note)
     return 0
 
 

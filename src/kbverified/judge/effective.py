@@ -16,7 +16,7 @@ from kbverified.distributions import Inputs
 from kbverified.judge import oracle
 from kbverified.judge.modes import Mode
 from kbverified.judge.reference import Reference
-from kbverified.records import NumericsEvidence
+from kbverified.records.trials import NumericsEvidence
 from kbverified.scaled_error import scaled_error
 
 TEN_BITS, SEVEN_BITS = 10, 7

@@ -13,7 +13,7 @@ from kbverified.devices.base import Device, SharedBuffer
 from kbverified.distributions import DTYPES, Inputs
 from kbverified.judge.party import Party
 from kbverified.protocol import FORWARD_SEED, POISON_AMPLITUDE
-from kbverified.records import ProblemRecord, TensorSpec
+from kbverified.records.problem import ProblemRecord, TensorSpec
 
 
 def output_specs(audit: ProblemRecord, dtype: str) -> list[TensorSpec]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbverified.judge.party import CandidateFailure, Party
-from kbverified.records import FlagState
+from kbverified.records.base import FlagState
 
 
 def flag_state(claim: Any) -> FlagState | None:

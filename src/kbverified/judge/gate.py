@@ -19,7 +19,7 @@ from kbverified.judge.stage import Job
 from kbverified.judge.trial import Law, NotApplicable, ends_the_worker, one_trial
 from kbverified.judge.trial_errors import TrialErrors
 from kbverified.protocol import DISTRIBUTIONS, GATE_TRIALS_PER_DISTRIBUTION, STANDARD_DISTRIBUTION
-from kbverified.records import TrialResult
+from kbverified.records.trials import TrialResult
 
 
 def run(job: Job) -> dict[str, Any]:

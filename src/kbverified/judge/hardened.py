@@ -31,7 +31,7 @@ from kbverified.protocol import (
     HARDENED_WORTHWHILE_TOLERANCE,
     STANDARD_DISTRIBUTION,
 )
-from kbverified.records import HardenedTrial, TrialResult
+from kbverified.records.trials import HardenedTrial, TrialResult
 
 FRESH_WEIGHTS = "h7_fresh_weights"
 OWN_MEMORY = "h8_own_memory"

@@ -14,7 +14,7 @@ from kbverified.judge import oracle
 from kbverified.judge.reference import Reference
 from kbverified.judge.trial_errors import errors_of
 from kbverified.protocol import HARDENED_ORACLE_FLOPS_MAX, HARDENED_REFERENCE_ERROR_MAX
-from kbverified.records import HardenedAudit, ProblemRecord
+from kbverified.records.problem import HardenedAudit, ProblemRecord
 
 
 def audit(

@@ -27,7 +27,7 @@ from kbverified.judge.reference import Reference
 from kbverified.judge.rounds import output_limit
 from kbverified.judge.stage import Job
 from kbverified.protocol import FORWARD_SEED, STANDARD_DISTRIBUTION
-from kbverified.records import SideMemory
+from kbverified.records.stages import SideMemory
 
 
 def run(job: Job) -> dict[str, Any]:

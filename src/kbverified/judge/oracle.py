@@ -32,7 +32,8 @@ from kbverified.protocol import (
     ORACLE_SLICES_MAX,
     ORACLE_UNCOUNTED_ACTIVATIONS,
 )
-from kbverified.records import OracleKind, ProblemRecord
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.trials import OracleKind
 from kbverified.scaled_error import Choice, ScaledError, scaled_error
 
 Tensors = list[torch.Tensor]

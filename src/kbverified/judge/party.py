@@ -17,7 +17,7 @@ from typing import Any, Literal, cast, get_args
 
 from kbverified.devices.lost import says_lost
 from kbverified.lease import UNTOUCHED_DRIVER
-from kbverified.records import Dtype, SandboxLevel, Verdict
+from kbverified.records.base import Dtype, SandboxLevel, Verdict
 from kbverified.sandbox import (
     PASSED_ON,
     ChannelClosed,

@@ -36,7 +36,7 @@ from kbverified.protocol import (
     TIMING_TOTAL_BUDGET_S,
     TIMING_UNSTABLE_HALF_WIDTH,
 )
-from kbverified.records import DeviceReading, Round
+from kbverified.records.timing import DeviceReading, Round
 from kbverified.round_statistics import paired_ratio
 
 _BASELINE_FAILED = "the baseline failed"

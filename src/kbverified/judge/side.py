@@ -24,7 +24,7 @@ from kbverified.protocol import (
     TIMING_WARMUP_CHUNK,
     TIMING_WARMUP_STABLE_RATIO,
 )
-from kbverified.records import DeviceReading
+from kbverified.records.timing import DeviceReading
 
 # Half a turn is waited before the device is read, and never longer: how long a turn takes is the worker's claim.
 _READING_WAIT_S = 0.02

@@ -25,7 +25,7 @@ from kbverified.judge.party import (
     start_process,
 )
 from kbverified.protocol import STAGE_LIMIT_ANSWERS, WEIGHT_SEED
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 
 COMPILING = "compile-baseline"
 """In place of a stage's name: the job that fills the caches of a compiled baseline. It has no candidate."""

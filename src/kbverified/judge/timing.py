@@ -31,7 +31,7 @@ from kbverified.judge.rounds import (
 from kbverified.judge.side import Side
 from kbverified.judge.stage import Job
 from kbverified.protocol import BASELINE_DISTURBED_RATIO
-from kbverified.records import JudgeBound
+from kbverified.records.timing import JudgeBound
 
 
 def run(job: Job) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from kbverified.judge.inputs import secret_seed
 from kbverified.judge.party import CandidateFailure, InfrastructureFault, Party
 from kbverified.judge.stage import Job
 from kbverified.judge.trial_errors import TrialErrors
-from kbverified.records import OracleErrors, TrialResult, Verdict
+from kbverified.records.base import Verdict
+from kbverified.records.trials import OracleErrors, TrialResult
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from kbverified.judge.effective import evidence
 from kbverified.judge.oracle import Oracle
 from kbverified.judge.reference import Reference
 from kbverified.protocol import ORACLE_FLOPS_MAX, STANDARD_DISTRIBUTION
-from kbverified.records import NumericsEvidence, OracleErrors, ProblemRecord
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.trials import NumericsEvidence, OracleErrors
 from kbverified.scaled_error import scaled_error, wrong_elements
 
 Tensors = list[torch.Tensor]

@@ -27,16 +27,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Print the leaderboard in a folder of results. Exit code 0, or 2 where there is none that can be read."""
-    from kbverified import records
     from kbverified.leaderboard.render import print_leaderboard
+    from kbverified.records.files import RecordError, read
 
     path = args.results / FILE_NAMES["json"]
     try:
-        leaderboard = records.read(path, Leaderboard)
+        leaderboard = read(path, Leaderboard)
     except FileNotFoundError:
         print(f"There is no {path}. Run snakemake first, or name the folder with --results.", file=sys.stderr)
         return EXIT_BAD_INPUT
-    except records.RecordError as error:
+    except RecordError as error:
         print(error, file=sys.stderr)
         return EXIT_BAD_INPUT
     print_leaderboard(leaderboard, args.results)

@@ -23,7 +23,7 @@ from kbverified.leaderboard.scopes import Best, Row, Scope, best_samples, dtype_
 from kbverified.leaderboard.subsets import audit_of, audited, of_classes, why_none, why_unjudged
 from kbverified.llm_judges.records import Labels
 from kbverified.metrics import Arm
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 from kbverified.roofline.columns import claim_stage
 from kbverified.roofline.score import mean_interval
 from kbverified.verdicts import Test

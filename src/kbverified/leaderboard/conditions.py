@@ -12,7 +12,7 @@ from kbverified.kernel_table import EVERY_DIGEST_STAGE, column_name, tail_of
 from kbverified.keys import TIME_STAGES, ProblemKey, stages_with
 from kbverified.leaderboard.model import Conditions, GeneratorSummary
 from kbverified.metrics import ARMS, EVERY_ARM, OPTIONAL_ARMS, Arm
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 from kbverified.verdicts import TESTS, Test
 
 Row = Mapping[str, Any]

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from kbverified.metrics import ARMS, Arm
 from kbverified.protocol import SCHEMA_VERSION
-from kbverified.records import Record
+from kbverified.records.base import Record
 from kbverified.verdicts import Test
 
 

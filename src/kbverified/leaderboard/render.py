@@ -16,9 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from kbverified import records
 from kbverified.leaderboard.model import Audited, Entry, Estimate, Leaderboard
 from kbverified.metrics import OPTIONAL_ARMS, Arm
+from kbverified.records.files import write_text
 from kbverified.static_view.describe import KINDS, LABELS
 from kbverified.verdicts import Test
 
@@ -40,7 +40,7 @@ def write(leaderboard: Leaderboard, directory: Path) -> list[Path]:
     """Write leaderboard.json, .csv and .md into a folder and return their paths. Raises OSError."""
     paths = [directory / name for name in FILE_NAMES.values()]
     for path, text in zip(paths, (json_text(leaderboard), csv_text(leaderboard), markdown_text(leaderboard))):
-        records.write_text(path, text)
+        write_text(path, text)
     return paths
 
 

@@ -16,7 +16,7 @@ from kbverified.aggregation import AggregationSettings
 from kbverified.hardened.verdict import undecidable
 from kbverified.keys import ProblemKey
 from kbverified.metrics import Arm
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 from kbverified.statistics import Floats
 from kbverified.verdicts import TESTS, Test
 

@@ -20,7 +20,6 @@ from typing import Any
 from pydantic import ValidationError
 
 import kbverified
-from kbverified import records
 from kbverified.keys import CandidateKey
 from kbverified.llm_judges import answer, case
 from kbverified.llm_judges.answer import Answer
@@ -29,6 +28,7 @@ from kbverified.llm_judges.labels import Failure
 from kbverified.llm_judges.records import Attempt, Chosen, ChosenCandidate, Judgement
 from kbverified.llm_judges.settings import LlmJudge
 from kbverified.printable import printable
+from kbverified.records.files import read, write
 from kbverified.response_store import StoredResponse
 
 FOLDER = Path("judgements")
@@ -128,8 +128,8 @@ def _ask(
             judge, messages, judge.response_format, name=name, folder=store(root, judge.name)
         )
         response = obtained.response
-        read = answer.read(response.content, shown.number)
-        not_valid = _refused(response) or read.why
+        understood = answer.read(response.content, shown.number)
+        not_valid = _refused(response) or understood.why
         asked.attempts.append(
             Attempt(
                 response_path=obtained.path.relative_to(root).as_posix(),
@@ -144,8 +144,8 @@ def _ask(
         if served_own and (why := served_own(response.served_model)):
             asked.failure, asked.detail = "own_model", why
             return
-        if read.answer is not None and not_valid is None:
-            asked.answer = read.answer
+        if understood.answer is not None and not_valid is None:
+            asked.answer = understood.answer
             return
     nothing = all(attempt.not_valid in (_REFUSED, answer.EMPTY) for attempt in asked.attempts)
     asked.failure, asked.detail = "no_answer" if nothing else "invalid_answer", not_valid
@@ -180,7 +180,7 @@ def run(args: argparse.Namespace) -> int:
         judge = LlmJudge.model_validate(json.loads(args.judge))
     except ValidationError as error:
         raise ValueError(f"--judge: {error}") from None
-    chosen = records.read(args.chosen, Chosen).find(args.candidate)
+    chosen = read(args.chosen, Chosen).find(args.candidate)
     if chosen is None:
         raise ValueError(f"{args.chosen}: {args.candidate} is not among those to be judged")
     if judge.name not in (*chosen.panel, *chosen.substitutes):
@@ -195,7 +195,7 @@ def run(args: argparse.Namespace) -> int:
         own_models=args.own_models,
         template=args.template,
     )
-    records.write(args.out, made)
+    write(args.out, made)
     said = made.label or f"no label, {made.failure}: {made.failure_detail}"
     print(printable(f"{judge.name} on {args.candidate}: {said}"))
     return 0

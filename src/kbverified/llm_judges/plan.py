@@ -8,13 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kbverified import kernel_table, records
+from kbverified import kernel_table
 from kbverified.keys import candidate_tail
 from kbverified.llm_judges import review
 from kbverified.llm_judges.choose import choose
 from kbverified.llm_judges.decide import labels, substitute
 from kbverified.llm_judges.records import Chosen, ChosenCandidate, Judgement, Labels, Substitutes
 from kbverified.llm_judges.settings import LlmJudges
+from kbverified.records.files import read, write, write_text
 
 FOLDER = Path("results/llm-judges")
 
@@ -31,14 +32,14 @@ def kernel_paths(settings: LlmJudges, generators: Iterable[str]) -> list[str]:
 
 
 def panel_paths(chosen: str) -> list[str]:
-    """The judgements that are asked for first, of every chosen candidate. Raises records.RecordError, OSError."""
+    """The judgements that are asked for first, of every chosen candidate. Raises RecordError, OSError."""
     found = _by_candidate(Path(chosen)).values()
     return [judgement_path(judge, one.candidate) for one in found for judge in one.panel]
 
 
 def substitute_paths(substitutes: str) -> list[str]:
-    """The judgements that are asked for where those disagree. Raises records.RecordError, OSError."""
-    found = records.read(Path(substitutes), Substitutes)
+    """The judgements that are asked for where those disagree. Raises RecordError, OSError."""
+    found = read(Path(substitutes), Substitutes)
     return [judgement_path(judge, candidate) for candidate, judge in found.judges.items()]
 
 
@@ -62,7 +63,7 @@ def _by_candidate(chosen: Path) -> dict[str, ChosenCandidate]:
 
 @cache
 def _read(path: Path, mtime_ns: int) -> dict[str, ChosenCandidate]:
-    return {one.candidate: one for one in records.read(path, Chosen).candidates}
+    return {one.candidate: one for one in read(path, Chosen).candidates}
 
 
 # --- the rules ----------------------------------------------------------------------------------------------
@@ -72,7 +73,7 @@ def write_chosen(kernels: Iterable[Path], settings: LlmJudges, models: dict[str,
     """Choose from kernel tables. Raises ValueError, FileNotFoundError."""
     rows = kernel_table.read_rows(kernels)
     chosen = choose(rows, settings, models)
-    records.write(out, chosen)
+    write(out, chosen)
     return chosen
 
 
@@ -85,14 +86,14 @@ def write_substitutes(chosen: Path, judgements: Iterable[Path], out: Path) -> Su
         if (judge := substitute(one, said.get(one.candidate, []))) is not None
     }
     found = Substitutes(judges=asked)
-    records.write(out, found)
+    write(out, found)
     return found
 
 
 def _by_name(judgements: Iterable[Path]) -> dict[str, list[Judgement]]:
     found: dict[str, list[Judgement]] = {}
     for path in judgements:
-        one = records.read(path, Judgement)
+        one = read(path, Judgement)
         found.setdefault(one.candidate, []).append(one)
     return found
 
@@ -107,12 +108,12 @@ def write_labels(
 ) -> Labels:
     """Every label, and what a person should look at; the person's own file is read and never written.
 
-    Raises ValueError (records.RecordError and review.ReviewError are some), FileNotFoundError.
+    Raises ValueError (RecordError and review.ReviewError are some), FileNotFoundError.
     """
     rows = kernel_table.read_rows(kernels)
     sources = {kernel_table.tail_of(row): row["candidate_sha256"] for row in rows}
     persons = review.read_review(Path(settings.review))
-    made = labels(records.read(chosen, Chosen), _by_name(judgements), persons, settings, sources)
-    records.write(out, made)
-    records.write_text(queue, review.queue_text(made))
+    made = labels(read(chosen, Chosen), _by_name(judgements), persons, settings, sources)
+    write(out, made)
+    write_text(queue, review.queue_text(made))
     return made

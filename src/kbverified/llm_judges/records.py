@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, JsonValue, model_validator
 
 from kbverified.llm_judges.labels import Failure, Label
-from kbverified.records import Record
+from kbverified.records.base import Record
 
 Why = Literal["faster", "implausible", "sample"]
 """Its matched speedup is above 1; its time is below what moving inputs and outputs takes, so that no speedup is

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbverified import kernel_table, records
+from kbverified import kernel_table
 from kbverified.aggregation import AggregationSettings
 from kbverified.candidate_records import load_problems, read_candidate
 from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard.model import Leaderboard
 from kbverified.page import board, candidates, details, html, problem, rule, sweep
 from kbverified.page.packing import pack
-from kbverified.records import ProblemRecord
+from kbverified.records.files import read, write_text
+from kbverified.records.problem import ProblemRecord
 from kbverified.verdicts import Test
 
 Row = dict[str, Any]
@@ -35,8 +36,8 @@ def write(
     or record that is not what it should be, naming file, field and value; OSError.
     """
     rows = kernel_table.read_rows(kernels)
-    shown = records.read(leaderboard, Leaderboard)
-    records.write_text(out, page(root, rows, load_problems(root, keys), shown, settings, taus))
+    shown = read(leaderboard, Leaderboard)
+    write_text(out, page(root, rows, load_problems(root, keys), shown, settings, taus))
     return out
 
 

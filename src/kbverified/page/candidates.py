@@ -12,7 +12,7 @@ from kbverified.leaderboard.scopes import why_inactive
 from kbverified.metrics import Arm
 from kbverified.page.packing import numbers, words
 from kbverified.page.rule import Step
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 from kbverified.roofline.columns import claim_stage
 from kbverified.verdicts import TESTS, Test
 

@@ -18,7 +18,8 @@ from kbverified.page import histogram
 from kbverified.page.candidates import ENDS
 from kbverified.page.packing import pairs, rounded
 from kbverified.page.rule import Step
-from kbverified.records import CompileRecord, GateRecord, StageRecord, TimeRecord, TrialResult
+from kbverified.records.stages import CompileRecord, GateRecord, StageRecord, TimeRecord
+from kbverified.records.trials import TrialResult
 from kbverified.verdicts import Test
 
 Row = Mapping[str, Any]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kbverified.page.packing import rounded
-from kbverified.records import Round
+from kbverified.records.timing import Round
 
 BINS = 48
 DIGITS = 5

@@ -8,7 +8,7 @@ from typing import Any
 from kbverified.keys import ProblemKey
 from kbverified.page.details import DIGITS, source_text, tail
 from kbverified.page.packing import pairs, rounded
-from kbverified.records import ProblemRecord, TensorSpec
+from kbverified.records.problem import ProblemRecord, TensorSpec
 
 
 def of_problem(root: Path, key: ProblemKey, audit: ProblemRecord | None) -> dict[str, Any]:

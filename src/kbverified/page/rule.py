@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kbverified import protocol, verdicts
 from kbverified.candidate_records import CandidateRecords
-from kbverified.records import CompileRecord, GateRecord
+from kbverified.records.stages import CompileRecord, GateRecord
 from kbverified.verdicts import Judgement, Outcome, Test
 
 NOTHING_PASSES = 5e-324

@@ -20,7 +20,7 @@ from kbverified.keys import ProblemKey
 from kbverified.leaderboard.build import build
 from kbverified.leaderboard.model import Leaderboard
 from kbverified.page.rule import Step
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 from kbverified.verdicts import TESTS, Test
 
 TAUS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)

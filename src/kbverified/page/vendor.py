@@ -20,7 +20,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from kbverified.records import write_bytes
+from kbverified.records.files import write_bytes
 
 FOLDER = Path(__file__).parent / "assets" / "vendor"
 MANIFEST = "vendor.json"

@@ -112,8 +112,8 @@ def write_topic(found: Topic, inputs: PaperInputs, folder: Path, module: ModuleT
 
     Raises ValueError where the module makes other tables or figures than TOPICS says, OSError.
     """
-    from kbverified import records
     from kbverified.paper import finding, style, table
+    from kbverified.records.files import write_text
 
     module = module or module_of(found)
     tables = {made.name: made for made in module.tables(inputs)} if hasattr(module, "tables") else {}
@@ -125,10 +125,10 @@ def write_topic(found: Topic, inputs: PaperInputs, folder: Path, module: ModuleT
     texts = {"csv": table.to_csv, "md": table.to_markdown, "tex": table.to_latex}
     for name in found.tables:
         for ending in TABLE_ENDINGS:
-            records.write_text(folder / f"tables/{name}.{ending}", texts[ending](tables[name]))
+            write_text(folder / f"tables/{name}.{ending}", texts[ending](tables[name]))
     for name in found.figures:
         style.save(figures[name], folder / "figures", name)
-    records.write_text(folder / f"findings/{found.name}.json", finding.to_json(findings))
+    write_text(folder / f"findings/{found.name}.json", finding.to_json(findings))
     return [folder / path for path in found.paths()]
 
 
@@ -142,12 +142,12 @@ def _check(found: Topic, what: str, declared: Sequence[str], made: Sequence[str]
 
 def write_findings(inputs: PaperInputs, folder: Path, topics: Iterable[Topic] = TOPICS) -> Path:
     """Write findings.md from what the topics have written. Raises FileNotFoundError where one has not."""
-    from kbverified import records
     from kbverified.paper import assembly, finding
+    from kbverified.records.files import write_text
 
     found = [one for t in topics for one in finding.from_json((folder / f"findings/{t.name}.json").read_text("utf-8"))]
     path = folder / "findings.md"
-    records.write_text(path, assembly.markdown(found, inputs))
+    write_text(path, assembly.markdown(found, inputs))
     return path
 
 

@@ -11,14 +11,15 @@ from typing import Any
 
 import pandas as pd
 
-from kbverified import kernel_table, leaderboard, records
+from kbverified import kernel_table, leaderboard
 from kbverified.aggregation import AggregationSettings, load_problems
 from kbverified.keys import ProblemKey
 from kbverified.leaderboard.model import Leaderboard
 from kbverified.leaderboard.scopes import Scope, dtype_of, scopes, why_inactive
 from kbverified.llm_judges.records import Labels
 from kbverified.paper import published as published_numbers
-from kbverified.records import ProblemRecord
+from kbverified.records.files import read
+from kbverified.records.problem import ProblemRecord
 from kbverified.verdicts import Test
 
 Row = dict[str, Any]
@@ -95,15 +96,15 @@ def load(
 
     The leaderboard is read from ``leaderboard_path``, or built where that is None; ``labels_path``: those of LLM
     judges, where there are any. ``about_generators``: what ``make`` takes by name. Raises FileNotFoundError for a
-    missing table, ValueError (records.RecordError is one) for a missing audit and for a file that cannot be used.
+    missing table, ValueError (RecordError is one) for a missing audit and for a file that cannot be used.
     """
     tables = {name: kernel_table.read_parquet(root / f"results/kernels/{name}.parquet") for name in generators}
     selected = list(problems)
     audits = {key: found for key, found in load_problems(root, selected).items() if found is not None}
     if missing := [key for key in selected if key not in audits]:
         raise ValueError(f"{missing[0].record_path(root)}: no audit of a selected problem. Run snakemake first.")
-    board = records.read(leaderboard_path, Leaderboard) if leaderboard_path else None
-    labels = records.read(labels_path, Labels) if labels_path else None
+    board = read(leaderboard_path, Leaderboard) if leaderboard_path else None
+    labels = read(labels_path, Labels) if labels_path else None
     told = read_published(published) if published else None
     return make(tables, audits, settings, taus, told, board, labels=labels, **about_generators)
 

@@ -15,7 +15,7 @@ import matplotlib
 from cycler import cycler
 from matplotlib.figure import Figure
 
-from kbverified import records
+from kbverified.records.files import write_bytes
 
 ONE_COLUMN_IN = 3.35
 TWO_COLUMNS_IN = 7.0
@@ -106,7 +106,7 @@ def save(made: Figure, folder: Path, name: str) -> list[Path]:
         file = io.BytesIO()
         made.savefig(file, format=ending, dpi=PNG_DPI, metadata=metadata)
         paths.append(folder / f"{name}.{ending}")
-        records.write_bytes(paths[-1], file.getvalue())
+        write_bytes(paths[-1], file.getvalue())
     return paths
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from kbverified.prompts.templates import Templates
-from kbverified.records import Dtype, Hardware, PromptFacts, PromptTarget, PromptVariant
+from kbverified.records.base import Dtype
+from kbverified.records.generation import Hardware, PromptFacts, PromptTarget, PromptVariant
 
 if TYPE_CHECKING:
     from kbverified.config import Settings

@@ -91,7 +91,8 @@ class _Asked:
 
     def stale(self) -> Iterator[Path]:
         """Sources that were generated for another prompt than today's and not edited since."""
-        from kbverified.records import Generation, read
+        from kbverified.records.files import read
+        from kbverified.records.generation import Generation
         from kbverified.run_import import is_of
 
         today: dict[tuple[str, str], str] = {}

@@ -22,7 +22,7 @@ from kbverified.protocol import (
     CEILING_REPETITIONS,
     CEILING_WARMUPS,
 )
-from kbverified.records import CeilingRun, Ceilings
+from kbverified.records.ceilings import CeilingRun, Ceilings
 
 
 def add_parser(subparsers: Any) -> None:
@@ -35,7 +35,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure and write the record. Raises NoDevice without a device, OSError, RuntimeError where it cannot be used."""
-    from kbverified import lease, records
+    from kbverified import lease
+    from kbverified.records.files import write
     from kbverified.stages import Clock, lease_times
 
     lease.require(arguments.device)
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         info = device.info()
     provenance = clock.provenance("ceilings", None, device=info, **lease_times(held))
     record = Ceilings(provenance=provenance, **fields)
-    records.write(arguments.out, record)
+    write(arguments.out, record)
     for one in record.runs:
         print(f"{one.what} {one.mode or one.dtype} {one.size}: {one.best_per_s():.4g} per second")
     return 0

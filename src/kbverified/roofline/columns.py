@@ -9,10 +9,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kbverified import protocol, records
+from kbverified import protocol
 from kbverified.kernel_table import column_name
 from kbverified.keys import BASELINE_STAGES
-from kbverified.records import Ceilings, DeviceInfo, ProblemRecord, TimeRecord
+from kbverified.records.base import DeviceInfo
+from kbverified.records.ceilings import Ceilings
+from kbverified.records.files import read
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import TimeRecord
 from kbverified.roofline import floor
 from kbverified.roofline.floor import Rates
 
@@ -30,7 +34,7 @@ def ceilings_for(root: Path, device: DeviceInfo) -> Ceilings | str:
     """The ceilings of a device's kind, or why they do not hold for it. Raises RecordError for a broken file."""
     path = ceilings_path(root, device.kind)
     try:
-        found = records.read(path, Ceilings)
+        found = read(path, Ceilings)
     except FileNotFoundError:
         return f"no {path.relative_to(root)}: make it with snakemake, or kbverified ceilings, on the device"
     measured = found.provenance.device

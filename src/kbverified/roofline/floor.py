@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kbverified.records import Ceilings, ProblemRecord
+from kbverified.records.ceilings import Ceilings
+from kbverified.records.problem import ProblemRecord
 
 Bound = Literal["bytes", "flops"]
 

@@ -28,7 +28,7 @@ from kbverified.protocol import (
     NEEDS_SECTOR_BYTES,
     STANDARD_DISTRIBUTION,
 )
-from kbverified.records import InputNeed
+from kbverified.records.problem import InputNeed
 
 _THIRD_DRAW = "d4_negate"  # what a ReLU leaves at zero under two draws is not zero under their negation
 

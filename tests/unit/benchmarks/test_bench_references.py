@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks import references
 from kbverified.keys import CandidateKey, ProblemKey
-from kbverified.records import Generation, read
+from kbverified.records.files import read
+from kbverified.records.generation import Generation
 
 SOURCE = '''class Model(Base):
     """Model is a word here."""

@@ -11,9 +11,10 @@ import pytest
 from obedient_server import Endpoint, obedient, serving
 from test_injection import HACK, HONEST, JUDGE, ask
 
-from kbverified import cli, records
+from kbverified import cli
 from kbverified.endpoint_settings import EndpointFault
 from kbverified.llm_judges.records import Chosen, ChosenCandidate, Judgement
+from kbverified.records.files import write
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_a_source_that_was_not_measured_is_not_judged(tmp_path: Path, server: En
         candidate="gen/suite/level1_1/0", candidate_sha256="0" * 64, problem_sha256=None, why="faster", panel=("j",),
         substitutes=(), kept_out={"k": "its own"}, facts={}, model_names=(),
     )  # fmt: skip
-    records.write(tmp_path / "chosen.json", Chosen(judges=("j", "k"), n_verified=1, candidates=(chosen,)))
+    write(tmp_path / "chosen.json", Chosen(judges=("j", "k"), n_verified=1, candidates=(chosen,)))
     for judge, tail, code in (("j", chosen.candidate, 2), ("k", chosen.candidate, 2), ("j", "gen/suite/level1_1/1", 2)):
         spec = JUDGE.model_copy(update={"name": judge}).model_dump_json()
         words = ["llm-judge", "--judge", spec, "--candidate", tail, "--chosen", str(tmp_path / "chosen.json")]

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from kbverified.llm_judges import labels, records
-from kbverified.records import Record
+from kbverified.records.base import Record
 
 PAGE = (Path(__file__).parents[3] / "docs/llm-judges.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"`([^`\s]+)`", PAGE))

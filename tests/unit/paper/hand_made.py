@@ -13,7 +13,7 @@ from kbverified.kernel_table import MEMORY_FIELDS
 from kbverified.keys import ProblemKey
 from kbverified.paper import inputs as paper_inputs
 from kbverified.paper.inputs import PaperInputs
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 
 SETTINGS = AggregationSettings(resamples=200)
 EVERY = D1, D2, D3, D4 = tuple(protocol.DISTRIBUTIONS)

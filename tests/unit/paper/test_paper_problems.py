@@ -9,7 +9,8 @@ from hand_made import inputs, row
 from kbverified.keys import ProblemKey
 from kbverified.paper import build, table
 from kbverified.paper.topics import problems
-from kbverified.records import DistributionAudit, HardenedAudit, OracleErrors, ProblemRecord
+from kbverified.records.problem import DistributionAudit, HardenedAudit, ProblemRecord
+from kbverified.records.trials import OracleErrors
 
 NEAR = OracleErrors(kind="fp64", scaled_error=1e-7, reference_scaled_error=1e-6)
 

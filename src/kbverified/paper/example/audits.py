@@ -16,18 +16,10 @@ from kbverified.paper.example.truth import (
     CandidateTruth,
     ProblemTruth,
 )
-from kbverified.records import (
-    CeilingRun,
-    Ceilings,
-    DeviceInfo,
-    DistributionAudit,
-    HardenedAudit,
-    InputNeed,
-    OracleErrors,
-    ProblemRecord,
-    Provenance,
-    TensorSpec,
-)
+from kbverified.records.base import DeviceInfo, Provenance
+from kbverified.records.ceilings import CeilingRun, Ceilings
+from kbverified.records.problem import DistributionAudit, HardenedAudit, InputNeed, ProblemRecord, TensorSpec
+from kbverified.records.trials import OracleErrors
 
 DEVICE = DeviceInfo(
     kind="cuda", name="synthetic device", uuid="GPU-synthetic", driver="0", torch="0", cuda="0", memory_bytes=1 << 37

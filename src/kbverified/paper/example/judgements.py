@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbverified import kernel_table, records
+from kbverified import kernel_table
 from kbverified.llm_judges.choose import choose
 from kbverified.llm_judges.decide import labels, substitute
 from kbverified.llm_judges.labels import LABELS, Failure, Label
 from kbverified.llm_judges.records import ChosenCandidate, Judgement, Labels, PersonsLabel
 from kbverified.llm_judges.settings import LlmJudge, LlmJudges
+from kbverified.records.files import write
 
 RIGHT = {"hazel-again": 0.93, "ivy": 0.9, "oak": 0.85}
 """How often a judge says what a candidate is. The first is the model that wrote hazel's, and does not judge those."""
@@ -105,5 +106,5 @@ def write_labels(tables: Iterable[Path], root: Path, seed: int) -> Path:
     """Write the labels of some generators' tables below ``root``/results; returns their path."""
     rows = kernel_table.read_rows(tables)
     path = root / "results/llm-judges/labels.json"
-    records.write(path, draw_labels(rows, dict.fromkeys(row["generator"] for row in rows), seed))
+    write(path, draw_labels(rows, dict.fromkeys(row["generator"] for row in rows), seed))
     return path

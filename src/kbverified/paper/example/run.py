@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from kbverified import kernel_table, records
+from kbverified import kernel_table
 from kbverified.aggregation import AggregationSettings, CandidateRecords, aggregate_generator, row_of
 from kbverified.keys import EVERY_STAGE, CandidateKey, ProblemKey
 from kbverified.paper.example import stages
@@ -34,7 +34,8 @@ from kbverified.paper.example.truth import (
     draw_renamed,
     problem_keys,
 )
-from kbverified.records import ProblemRecord
+from kbverified.records.files import write, write_bytes
+from kbverified.records.problem import ProblemRecord
 from kbverified.roofline.columns import ceilings_path
 from kbverified.static_view.reader import Reader
 
@@ -126,8 +127,8 @@ def _write_table(
 
 def write_audits(example: Example, root: Path) -> None:
     for key, record in audits(example).items():
-        records.write(key.record_path(root), record)
-    records.write(ceilings_path(root, DEVICE.kind), ceilings())
+        write(key.record_path(root), record)
+    write(ceilings_path(root, DEVICE.kind), ceilings())
 
 
 def write_records(example: Example, root: Path) -> None:
@@ -136,14 +137,14 @@ def write_records(example: Example, root: Path) -> None:
     In the order of a run, so that nothing is older than what it is made from: Snakemake leaves it as it is.
     """
     for truth in example.problems.values():
-        records.write_bytes(truth.key.source_path(root), problem_source(truth))
+        write_bytes(truth.key.source_path(root), problem_source(truth))
     write_audits(example, root)
     for name in example.candidates:
         for candidate in example.candidates[name]:
-            records.write_bytes(candidate.key.source_path(root), source_of(candidate))
-            records.write(candidate.key.metadata_path(root), stages.generation(candidate))
+            write_bytes(candidate.key.source_path(root), source_of(candidate))
+            write(candidate.key.metadata_path(root), stages.generation(candidate))
             for stage, record in stages.stages(candidate, example.problems[candidate.key.problem_key]).items():
-                records.write(candidate.key.record_path(stage, root), record)
+                write(candidate.key.record_path(stage, root), record)
 
 
 def aggregate_records(example: Example, root: Path, settings: AggregationSettings) -> list[Path]:

@@ -9,22 +9,11 @@ from kbverified import protocol
 from kbverified.keys import STAGE_MODES
 from kbverified.paper.example.audits import LAWS, provenance, sha256, source_of
 from kbverified.paper.example.truth import BEFORE_THE_GATE, CandidateTruth, ProblemTruth
-from kbverified.records import (
-    CompileRecord,
-    FlagState,
-    GateRecord,
-    Generation,
-    HardenedTrial,
-    JudgeBound,
-    MemoryRecord,
-    NumericsEvidence,
-    OracleErrors,
-    Round,
-    SideMemory,
-    StageRecord,
-    TimeRecord,
-    TrialResult,
-)
+from kbverified.records.base import FlagState
+from kbverified.records.generation import Generation
+from kbverified.records.stages import CompileRecord, GateRecord, MemoryRecord, SideMemory, StageRecord, TimeRecord
+from kbverified.records.timing import JudgeBound, Round
+from kbverified.records.trials import HardenedTrial, NumericsEvidence, OracleErrors, TrialResult
 
 NO_MEMORY = "synthetic: both sides did not fit the device"
 

@@ -19,7 +19,7 @@ from kbverified.aggregation import AggregationSettings
 from kbverified.leaderboard.estimates import clustered_share_estimate
 from kbverified.leaderboard.model import Estimate
 from kbverified.leaderboard.scopes import Scope
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 from kbverified.tau_sweep import distributions_of
 
 Row = Mapping[str, Any]

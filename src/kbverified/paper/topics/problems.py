@@ -13,7 +13,7 @@ from kbverified.paper.finding import Finding, conditions, report
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import level_word
 from kbverified.paper.table import Cell, Column, Table
-from kbverified.records import ProblemRecord
+from kbverified.records.problem import ProblemRecord
 
 TOPIC = "problems"
 
