@@ -23,7 +23,7 @@ from pathlib import Path
 from kbverified import leaderboard, protocol
 from kbverified.aggregation import AggregationSettings, aggregate_generator, load_problems, write_parquet
 from kbverified.keys import CandidateKey, ProblemKey
-from kbverified.leaderboard.render import PAGE_NAME
+from kbverified.leaderboard.files import PAGE_NAME
 from kbverified.page import build
 from kbverified.records.base import DeviceInfo, Provenance
 from kbverified.records.files import write

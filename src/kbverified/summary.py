@@ -23,7 +23,7 @@ def print_success(root: Path) -> None:
         return
     try:
         from kbverified.leaderboard import Leaderboard
-        from kbverified.leaderboard.render import print_leaderboard
+        from kbverified.leaderboard.terminal import print_leaderboard
         from kbverified.records.files import read
 
         print()

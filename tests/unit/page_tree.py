@@ -15,7 +15,7 @@ import record_factory as rf
 from kbverified import leaderboard, protocol
 from kbverified.aggregation import AggregationSettings, aggregate_generator, load_problems, write_parquet
 from kbverified.keys import CandidateKey, ProblemKey
-from kbverified.leaderboard.render import PAGE_NAME
+from kbverified.leaderboard.files import PAGE_NAME
 from kbverified.page import build
 from kbverified.records.stages import Build, CompileRecord, GateRecord, MemoryRecord, TimeRecord
 

@@ -12,7 +12,7 @@ import record_factory as rf
 from kbverified import cli, kernel_table, leaderboard
 from kbverified.aggregation import AggregationSettings, MixedEnvironments, aggregate_generator, load_problems
 from kbverified.keys import CandidateKey, ProblemKey
-from kbverified.leaderboard import render
+from kbverified.leaderboard import files, headline, markdown, terminal
 from kbverified.leaderboard.model import Estimate, Leaderboard
 from kbverified.leaderboard.scopes import why_inactive
 from kbverified.records.files import read
@@ -137,9 +137,9 @@ def test_kinds_of_sources_are_counted_over_verified_candidates(tmp_path):
     (summary,) = board.generators
     assert summary.static_kinds == {"custom kernel": 4, "not described": 1}
     assert summary.static_labels == {"decoy kernel": 1, "try/except fallback": 1}
-    text = render.markdown_text(board)
+    text = markdown.markdown_text(board)
     assert "| custom kernel | 4 |\n| mixed | 0 |\n| not described | 1 |\n| (renamed reference) | 0 |" in text
-    assert Leaderboard.model_validate_json(render.json_text(board)) == board
+    assert Leaderboard.model_validate_json(files.json_text(board)) == board
 
 
 def test_intervals_contain_the_value_and_few_problems_have_no_mean_interval(board):
@@ -215,7 +215,7 @@ def test_a_generator_without_candidates_solves_nothing_and_is_listed(tmp_path, b
     frame, audits = make(tmp_path, {})
     built = leaderboard.build({"gen": frame}, audits, SETTINGS)
     assert built.generators[0].n_candidates == 0
-    assert render.markdown_text(built)
+    assert markdown.markdown_text(built)
     assert built.conditions.findings is False
 
 
@@ -329,7 +329,7 @@ def test_a_cpu_run_is_no_finding(tmp_path):
     built = leaderboard.build({"gen": frame}, audits, SETTINGS)
     assert built.conditions.findings is False
     assert any(note.startswith("cpu: no TF32 unit") for note in built.conditions.notes)
-    text = render.markdown_text(built)
+    text = markdown.markdown_text(built)
     assert "- Not for findings" in text and "Environment: Xeon x2 (cpu), torch 2.13.0.\n" in text
     assert "- gen, kb, all levels, published+hidden, Correct Speedup: cpu: the published arm crosses two jobs" in text
     assert entry(built, None, "published", "hidden").correct_speedup.value is None
@@ -402,7 +402,7 @@ def test_files_hold_the_same_numbers_and_the_same_bytes(tmp_path, board):
 
 
 def test_the_headline_names_published_and_naive_beside_it(board):
-    text = render.markdown_text(board)
+    text = markdown.markdown_text(board)
     header = text.splitlines()[2]
     assert "Correct Speedup (n) matched+hidden | published+hidden | naive+standard" in header
     row = next(x for x in text.splitlines() if x.startswith("| gen | kb | all |"))
@@ -457,7 +457,7 @@ def test_an_optional_arm_is_shown_where_it_was_asked_for_and_can_be_the_headline
     assert built.conditions.arms == ("naive", "published", "matched", "ieee", "compile")
     assert built.conditions.modes["time-compile"] == ("tf32",)
     assert "time-ieee" in built.conditions.protocol_digests
-    columns = render.headline_columns(built)
+    columns = headline.headline_columns(built)
     shown = [
         "Correct Speedup (n) compile+hidden",
         "published+hidden",
@@ -467,9 +467,9 @@ def test_an_optional_arm_is_shown_where_it_was_asked_for_and_can_be_the_headline
         "ieee+hidden",
     ]
     assert columns[columns.index(shown[0]) :][: len(shown)] == shown
-    row = dict(zip(columns, render.headline_rows(built)[-1]))
+    row = dict(zip(columns, headline.headline_rows(built)[-1]))
     assert [row[name] for name in shown] == ["0.25 (1)", "1.00 (1)", "4.00 (1)", "0.25 (1)", "0.50 (1)", "8.00 (1)"]
-    assert "Arm compile: torch.compile(reference)(tf32) / candidate(tf32)." in render.markdown_text(built)
+    assert "Arm compile: torch.compile(reference)(tf32) / candidate(tf32)." in markdown.markdown_text(built)
 
 
 def test_a_missing_score_has_the_reason_of_the_record_that_its_arm_is_from(tmp_path):
@@ -489,8 +489,8 @@ def test_without_baselines_nothing_of_them_is_shown(tmp_path):
     frame, audits = make(tmp_path, {"level1_1": [with_baselines(FAST_NAIVE, (8.0, 1.0), (1.0, 4.0))]})
     built = leaderboard.build({"gen": frame}, audits, SETTINGS)
     assert {e.arm for e in built.entries} == {"naive", "published", "matched"}
-    assert "ieee" not in render.markdown_text(built).replace("hidden-gate ieee", "")
-    assert not any("compile" in column for column in render.headline_columns(built))
+    assert "ieee" not in markdown.markdown_text(built).replace("hidden-gate ieee", "")
+    assert not any("compile" in column for column in headline.headline_columns(built))
 
 
 def test_a_leaderboard_from_before_there_were_optional_arms_is_readable(board):
@@ -523,13 +523,13 @@ def test_dtypes_stand_apart(tmp_path):
     assert published.correct_speedup.why_null == "time-tf32 skipped: TF32 has no effect on bf16"
     common = [c for c in built.common if (c.arm, c.test) == ("matched", "hidden")]
     assert [(c.dtype, sorted(c.correct_speedup)) for c in common] == [("fp32", ["even", "full"])]
-    columns = render.headline_columns(built)
-    assert [row[columns.index("dtype")] for row in render.headline_rows(built) if row[2] == "kb"][:1] == ["bf16"]
-    assert render.terminal_table(built).columns[1].header == "dtype"
+    columns = headline.headline_columns(built)
+    assert [row[columns.index("dtype")] for row in headline.headline_rows(built) if row[2] == "kb"][:1] == ["bf16"]
+    assert terminal.terminal_table(built).columns[1].header == "dtype"
 
 
 def test_one_dtype_needs_no_column(board):
-    assert "dtype" not in render.headline_columns(board)
+    assert "dtype" not in headline.headline_columns(board)
 
 
 # Relative rms errors between the factory's 1e-7 of float32, 3e-4 of ten bits and 2e-3 of seven.
@@ -561,7 +561,7 @@ def test_what_is_left_where_narrower_arithmetic_does_not_count(tmp_path):
     assert (loose.n_solved, loose.correctness.value) == (2, 0.5)
     assert loose.correct_speedup.value == pytest.approx(math.sqrt(0.5 * 4.0), rel=1e-8)
 
-    text = render.markdown_text(board)
+    text = markdown.markdown_text(board)
     section = text.partition("## By arithmetic (matched+hidden)")[2].partition("## ")[0]
     (line,) = [line for line in section.splitlines() if line.startswith("| gen | kb | 1 |")]
     assert [cell.split(" ")[0] for cell in line.strip("| ").split(" | ")[3:]] == [
@@ -574,7 +574,7 @@ def test_what_is_left_where_narrower_arithmetic_does_not_count(tmp_path):
     ]
     (row,) = [
         x
-        for x in csv.DictReader(io.StringIO(render.csv_text(board)))
+        for x in csv.DictReader(io.StringIO(files.csv_text(board)))
         if (x["level"], x["arm"], x["test"]) == ("1", "matched", "hidden")
     ]
     assert (row["correctness_fp32"], row["correctness_fp32_or_undetermined"]) == ("0.25", "0.5")

@@ -67,7 +67,7 @@ def test_an_unknown_stage_is_an_error() -> None:
         ("worker.py", set(keys.EVERY_STAGE)),
         ("devices/cpu.py", set(MEASURING)),
         ("aggregation.py", {"aggregate", "leaderboard", "page", "paper"}),
-        ("leaderboard/render.py", {"leaderboard", "page", "paper"}),
+        ("leaderboard/markdown.py", {"leaderboard", "page", "paper"}),
         ("page/details.py", {"page"}),
         ("paper/table.py", {"paper"}),
         # The shape of records reruns who interprets them, and of them those that read such a record.
@@ -99,7 +99,7 @@ def test_comments_docstrings_and_layout_change_nothing(package: Path) -> None:
 
 
 def test_files_beside_a_package_count(package: Path) -> None:
-    assert "compile" not in changed_by(package / "leaderboard" / "render.py", "\n_UNUSED = 1\n")
+    assert "compile" not in changed_by(package / "leaderboard" / "markdown.py", "\n_UNUSED = 1\n")
     (package / "compilation" / "header.h").write_text("#pragma once\n")
     assert changed_by(package / "compilation" / "header.h", "// more\n") >= {"compile"}
 

@@ -19,7 +19,7 @@ from kbverified.check.question import Question
 from kbverified.kernel_table import MEMORY_FIELDS, column_name
 from kbverified.keys import BASELINE_STAGES, TIME_STAGES
 from kbverified.leaderboard.conditions import to_review
-from kbverified.leaderboard.render import ARM_MEANING, DASH
+from kbverified.leaderboard.headline import ARM_MEANING, DASH
 from kbverified.metrics import ARMS, EVERY_ARM, within_tolerance
 from kbverified.printable import printable
 from kbverified.verdicts import TESTS

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from kbverified.exit_codes import EXIT_BAD_INPUT
 from kbverified.leaderboard.build import build
+from kbverified.leaderboard.files import FILE_NAMES, write
 from kbverified.leaderboard.model import Leaderboard
-from kbverified.leaderboard.render import FILE_NAMES, terminal_table, write
 
-__all__ = ["Leaderboard", "add_parser", "build", "run", "terminal_table", "write"]
+__all__ = ["Leaderboard", "add_parser", "build", "run", "write"]
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
@@ -27,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Print the leaderboard in a folder of results. Exit code 0, or 2 where there is none that can be read."""
-    from kbverified.leaderboard.render import print_leaderboard
+    from kbverified.leaderboard.terminal import print_leaderboard
     from kbverified.records.files import RecordError, read
 
     path = args.results / FILE_NAMES["json"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbverified.leaderboard.headline import ARM_MEANING, conditions_lines
 from kbverified.leaderboard.model import Entry, Estimate, Leaderboard
-from kbverified.leaderboard.render import ARM_MEANING, conditions_lines
 from kbverified.page.packing import rounded
 
 DIGITS = 6

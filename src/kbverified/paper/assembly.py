@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from kbverified.leaderboard.render import conditions_lines
+from kbverified.leaderboard.headline import conditions_lines
 from kbverified.paper.finding import Finding
 from kbverified.paper.inputs import PaperInputs
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kbverified.leaderboard.headline import ARM_MEANING
 from kbverified.leaderboard.model import Entry
-from kbverified.leaderboard.render import ARM_MEANING
 from kbverified.leaderboard.scopes import Best, Scope, best_samples
 from kbverified.metrics import Arm
 from kbverified.paper.finding import conditions

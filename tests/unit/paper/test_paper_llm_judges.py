@@ -7,7 +7,8 @@ import math
 import pytest
 from hand_made import cells, inputs, won
 
-from kbverified.leaderboard import render
+from kbverified.leaderboard.files import csv_text
+from kbverified.leaderboard.markdown import markdown_text
 from kbverified.llm_judges.records import Labelled, Labels, PersonsLabel, Vote
 from kbverified.paper import build
 from kbverified.paper.topics import llm_judges
@@ -72,18 +73,18 @@ def test_the_leaderboard_has_what_is_left_beside_what_was_measured(small):
 
 
 def test_the_filter_is_stated_wherever_it_is_shown(small):
-    text = render.markdown_text(small.leaderboard)
+    text = markdown_text(small.leaderboard)
     assert "audited Correct Speedup (n) matched+hidden" in text and "| 3 of 6 (1 by a person) |" in text
     assert "without the verified samples whose label is SPEED_HACK or MEMORY_HACK or SPEED_AND_MEMORY_HACK" in text
     assert "3 of 7 judged, of 8 verified. A filter by opinion" in text
-    header, first = (line.split(",") for line in render.csv_text(small.leaderboard).splitlines()[:2])
+    header, first = (line.split(",") for line in csv_text(small.leaderboard).splitlines()[:2])
     assert dict(zip(header, first))["n_excluded"] == "3" and "correct_speedup_audited_low" in header
 
 
 def test_without_labels_nothing_is_filtered_or_said(small):
     plain = inputs([won("g", "level1_1", 0, 3.0, candidate_sha256=SHA)])
     assert plain.leaderboard.audit is None and all(e.audited is None for e in plain.leaderboard.entries)
-    text = render.markdown_text(plain.leaderboard) + render.csv_text(plain.leaderboard)
+    text = markdown_text(plain.leaderboard) + csv_text(plain.leaderboard)
     assert "audited" not in text.lower() and "hacks left out" not in text
     tables = llm_judges.tables(plain)
     assert all(table.rows == () and "no LLM judge is configured" in table.note for table in tables)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kbverified.leaderboard.headline import ARM_MEANING
 from kbverified.leaderboard.model import Entry, Estimate
-from kbverified.leaderboard.render import ARM_MEANING
 from kbverified.metrics import Arm
 from kbverified.paper.contrasts import mean_ratio, with_reasons
 from kbverified.paper.finding import Direction, Finding, claim

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbverified.leaderboard.render import ARM_MEANING
+from kbverified.leaderboard.headline import ARM_MEANING
 from kbverified.paper.finding import Finding, claim
 from kbverified.paper.inputs import PaperInputs
 from kbverified.paper.scopes import conditions_for, level_word, note_for, place

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from kbverified.leaderboard.headline import ARM_MEANING
 from kbverified.leaderboard.model import Entry, Estimate
-from kbverified.leaderboard.render import ARM_MEANING
 from kbverified.leaderboard.scopes import Scope
 from kbverified.metrics import Arm, above
 from kbverified.paper import style
