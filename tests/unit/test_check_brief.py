@@ -10,7 +10,7 @@ BUILD = (
 )
 
 TRACEBACK = f"""Traceback (most recent call last):
-  File "/src/kbverified/worker.py", line 250, in _guard
+  File "/src/kbverified/bootstrap/state.py", line 49, in _guard
     return action()
            ^^^^^^^^
   File "/site-packages/torch/nn/modules/module.py", line 1789, in _call_impl

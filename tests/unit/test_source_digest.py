@@ -65,6 +65,7 @@ def test_an_unknown_stage_is_an_error() -> None:
         ("judge/audit.py", {"audit-problem"}),
         ("judge/build.py", {"compile"}),
         ("worker.py", set(keys.EVERY_STAGE)),
+        ("bootstrap/launches.py", set(keys.EVERY_STAGE)),
         ("devices/cpu.py", set(MEASURING)),
         ("aggregation.py", {"aggregate", "leaderboard", "page", "paper"}),
         ("leaderboard/markdown.py", {"leaderboard", "page", "paper"}),
