@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -14,13 +15,13 @@ def evaluators(folder: Path) -> dict[int, str]:
         if len(fields) == 8 and os.path.dirname(fields[7]) == str(folder) and fields[3] == "00010000":
             inodes[f"socket:[{fields[6]}]"] = os.path.basename(fields[7])
     found = {}
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            name = inodes.get(os.readlink(link))
-        except OSError:  # it has ended, or is another user's
-            continue
-        if name is not None:
-            found[int(link.parts[2])] = name
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    name = inodes.get(os.readlink(f"/proc/{pid}/fd/{fd}"))
+                    if name is not None:
+                        found[int(pid)] = name
     # A client that is starting one has the socket for a moment, and so has a child that was forked just now.
     return {pid: name for pid, name in found.items() if is_server(pid) and parent(pid) not in found}
 
