@@ -35,8 +35,11 @@ class RequestRejected(ValueError):
 class Turn(Protocol):
     """One request that is allowed, and has to say what it took."""
 
-    def charge(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
-        """``why``: None for an answer that will be stored; else why something was taken and nothing came."""
+    def charge(self, prompt_tokens: int, completion_tokens: int, why: str) -> None:
+        """``why``: why something was taken and nothing came."""
+
+    def keep(self, answer: StoredResponse) -> StoredResponse:
+        """An answer came: where it is stored, the one that is stored then."""
 
 
 class Gate(Protocol):
@@ -50,12 +53,15 @@ class Gate(Protocol):
 
 
 class _NoTurn:
-    def charge(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
+    def charge(self, prompt_tokens: int, completion_tokens: int, why: str) -> None:
         pass
+
+    def keep(self, answer: StoredResponse) -> StoredResponse:
+        return answer
 
 
 class NoGate:
-    """No limits: every request is sent at once."""
+    """No limits and no store: every request is sent at once."""
 
     @contextlib.contextmanager
     def turn(self, prompt_tokens: int, completion_tokens: int | None) -> Iterator[Turn]:
@@ -81,7 +87,7 @@ def ask(
     """Ask one question and return the answer. ``name`` says whose it is, in the answer and in every error.
 
     What passes is tried again ``client.retries`` times: no connection, timeouts, 408, 409, 425, 429, 5xx, what is cut.
-    Nothing is stored here: ``paid_answers.obtain`` asks once and keeps the answer.
+    Nothing is stored here but by the ``gate``: ``paid_answers.obtain`` asks once and keeps the answer.
     Raises EndpointFault (try again later) or RequestRejected; an empty answer or a refusal is an answer.
     """
     question = _Question(client, messages, asked_settings(client, response_format), name, gate or NoGate())
@@ -107,7 +113,7 @@ class _Question:
                 outcome = send(url, key, secrets, {**body, "messages": self.messages}, self.client.timeout_s)
                 last = attempt > self.client.retries or time.monotonic() - began > self.client.timeout_s
                 if isinstance(outcome, Reply) and (outcome.answer.has_choice or last):
-                    return self._stored(outcome, body, attempt, turn, secrets)
+                    return turn.keep(self._response(outcome, body, attempt, secrets))
                 failure = self._charge(outcome, turn)
             if renamed := _in_its_own_words(body, failure):
                 body, attempt = renamed, attempt - 1
@@ -168,9 +174,8 @@ class _Question:
         ]
         return _Counted(prompt, completion, notes)
 
-    def _stored(self, reply: Reply, body: dict[str, Any], attempt: int, turn: Turn, secrets: Secrets) -> StoredResponse:
+    def _response(self, reply: Reply, body: dict[str, Any], attempt: int, secrets: Secrets) -> StoredResponse:
         answer, taken = reply.answer, self._counted(reply.answer)
-        turn.charge(taken.prompt, taken.completion, None)
         notes = [*reply.notes, *taken.notes]
         if not answer.has_choice:
             notes.append("no choice in the answer")

@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import Field, JsonValue
@@ -86,15 +86,14 @@ def load(path: Path) -> StoredResponse | None:
 
 
 @contextlib.contextmanager
-def room(path: Path) -> Iterator[None]:
-    """Find out before an answer is paid for that it could not be kept, and keep its room until it is there.
-
-    Raises OSError.
+def room(path: Path) -> Iterator[Callable[[], None]]:
+    """Find out before an answer is paid for that it could not be kept, and keep its room until it is there: what is
+    handed out gives it up. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".incoming-") as file:
         os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
-        yield
+        yield file.close
 
 
 def append(path: Path, response: StoredResponse) -> StoredResponse:
