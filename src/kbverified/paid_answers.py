@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
@@ -36,10 +36,35 @@ class Obtained:
     did: Literal["asked", "replayed"]
 
 
+ResponseFormat = dict[str, JsonValue] | None
+
+
+class Obtain(Protocol):
+    """``obtain`` or ``stored``."""
+
+    def __call__(
+        self,
+        client: ClientSettings,
+        messages: endpoint.Messages,
+        response_format: ResponseFormat = None,
+        *,
+        name: str,
+        folder: Path,
+    ) -> Obtained: ...
+
+
+class NotStored(LookupError):
+    """A question whose answer is not in the store."""
+
+    def __init__(self, name: str, messages: endpoint.Messages):
+        super().__init__(f"{name}: no answer in the store")
+        self.messages = messages
+
+
 def answer_key(
     client: ClientSettings,
     messages: endpoint.Messages,
-    response_format: dict[str, JsonValue] | None = None,
+    response_format: ResponseFormat = None,
     *,
     name: str,
 ) -> str:
@@ -47,10 +72,25 @@ def answer_key(
     return response_key(name, sha256(messages), client.model, endpoint.asked_settings(client, response_format))
 
 
+def stored(
+    client: ClientSettings,
+    messages: endpoint.Messages,
+    response_format: ResponseFormat = None,
+    *,
+    name: str,
+    folder: Path,
+) -> Obtained:
+    """The stored answer to a question; nobody is asked. Raises NotStored, RecordError, OSError."""
+    path = folder / f"{answer_key(client, messages, response_format, name=name)}.json"
+    if (found := load(path)) is None:
+        raise NotStored(name, messages)
+    return Obtained(found, path, "replayed")
+
+
 def obtain(
     client: ClientSettings,
     messages: endpoint.Messages,
-    response_format: dict[str, JsonValue] | None = None,
+    response_format: ResponseFormat = None,
     *,
     name: str,
     folder: Path,
