@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue
 
-from kbverified import chat_body, tokens
+from kbverified import tokens
 from kbverified.endpoint_http import Failure, Reply, send
 from kbverified.endpoint_settings import ClientSettings, EndpointFault, Settings, address_and_secrets
 from kbverified.model_names import same_model
@@ -127,7 +127,7 @@ class _Question:
     def _charge(self, outcome: Reply | Failure, turn: Turn) -> Failure:
         """Say what a request took that brought nothing to keep."""
         if isinstance(outcome, Reply):
-            taken = self._counted(outcome.answer)
+            taken = self._counted(outcome)
             turn.charge(taken.prompt, taken.completion, "no choice in the answer")
             return Failure("the answer has no choice", again=True)
         if outcome.perhaps_billed:
@@ -162,8 +162,9 @@ class _Question:
         else:
             time.sleep(min(BACKOFF_MAX_S, BACKOFF_S * 2 ** (attempt - 1)) * random.uniform(0.5, 1))
 
-    def _counted(self, answer: chat_body.Answer) -> _Counted:
-        said = tokens.size_bytes((answer.content, answer.reasoning, answer.refusal))
+    def _counted(self, reply: Reply) -> _Counted:
+        answer = reply.answer
+        said = reply.lost_bytes or tokens.size_bytes((answer.content, answer.reasoning, answer.refusal))
         asked = tokens.message_bytes(self.messages)
         prompt, odd_prompt = tokens.counted(answer.prompt_tokens, self._prompt_estimate(), asked)
         completion, odd = tokens.counted(answer.completion_tokens, tokens.text_tokens(said), said)
@@ -175,7 +176,7 @@ class _Question:
         return _Counted(prompt, completion, notes)
 
     def _response(self, reply: Reply, body: dict[str, Any], attempt: int, secrets: Secrets) -> StoredResponse:
-        answer, taken = reply.answer, self._counted(reply.answer)
+        answer, taken = reply.answer, self._counted(reply)
         notes = [*reply.notes, *taken.notes]
         if not answer.has_choice:
             notes.append("no choice in the answer")

@@ -35,6 +35,8 @@ class Reply:
     headers: dict[str, str]
     duration_s: float
     notes: tuple[str, ...] = ()
+    lost_bytes: int = 0
+    """Size of what came and is not kept: it was paid for as well."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def _not_kept(text: str, headers: dict[str, str], took_s: float, why: str, finis
     """An answer all the same: the next would be as large or as deep, and cost as much."""
     raw = {"choices": [{"finish_reason": finish_reason, "message": {"content": None}}]}
     answer = chat_body.answer_of({**raw, "body_begins": text[: 64 << 10]})
-    return Reply(answer, headers, took_s, (f"{why}: not kept",))
+    return Reply(answer, headers, took_s, (f"{why}: not kept",), lost_bytes=len(text))
 
 
 def _of_status(error: Any, secrets: Secrets) -> Failure:

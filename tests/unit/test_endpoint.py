@@ -286,6 +286,7 @@ def test_a_huge_answer_is_cut_off_and_recorded(server: EndpointServer, monkeypat
     got = answer(server, completion("a" * 200_000))
     assert (got.content, got.finish_reason, len(server.requests)) == (None, "length", 1)
     assert got.note is not None and got.note.startswith("more than 100000 bytes: not kept")
+    assert got.counted_completion_tokens == 33_334  # a token per three bytes of what came
     assert len(json.dumps(got.raw)) < 100_000
 
 
