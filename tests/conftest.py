@@ -22,15 +22,18 @@ TOGETHER = {
 
 # Folders whose files take minutes: begun last, one of them would keep one worker busy after the other is done.
 LONG = ("attacks", "workflow", "faults", "stages", "adversary")
+# Files elsewhere whose few tests take as long as many.
+LONG_FILES = ("test_slim_builds.py", "test_paper_example.py", "test_device_run.py", "test_compiled_baseline.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The long files first, the others in falling number of tests; a file's own tests keep their order."""
     tests = Counter(item.path for item in items)
 
-    def place(item: pytest.Item) -> tuple[int, int, str]:
+    def place(item: pytest.Item) -> tuple[int, bool, int, str]:
         folder = item.path.parent.name
-        return LONG.index(folder) if folder in LONG else len(LONG), -tests[item.path], str(item.path)
+        long = LONG.index(folder) if folder in LONG else len(LONG)
+        return long, item.path.name not in LONG_FILES, -tests[item.path], str(item.path)
 
     items.sort(key=place)
 

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 TOKENS_MAX = 10**9  # a count above this is no count
+DIGITS_MAX = 100  # a longer number is kept as text: Python reads none of more than 4300
+DEPTH_MAX = 64
+"""So deep may lists and objects be nested: an answer's text lies at four. Deeper ones could not be stored as JSON."""
+TOO_DEEP = f"[nested deeper than {DEPTH_MAX}: not kept]"
 
 Body = dict[str, Any]
 
@@ -31,6 +35,10 @@ class ErrorBody(ValueError):
     def __init__(self, words: str, code: int | None):
         super().__init__(words)
         self.code = code
+
+
+class DeepBody(ValueError):
+    """Nested so deeply that it cannot be read."""
 
 
 class ForeignBody(ValueError):
@@ -56,7 +64,7 @@ class Answer:
 def parse(text: str) -> Body:
     """The body of a chat completion; of a stream, its pieces joined.
 
-    Raises CutBody, ErrorBody, ForeignBody.
+    Raises CutBody, ErrorBody, DeepBody, ForeignBody.
     """
     text = text.removeprefix("\ufeff")
     if text.lstrip().startswith(("data:", "event:", "id:", ":")):
@@ -117,9 +125,11 @@ def _error(error: Any) -> ErrorBody:
 def _object(text: str) -> Body:
     try:
         value = _loads(text)
-    except ValueError as error:
+    except (json.JSONDecodeError, DeepBody) as error:
         begins = text.lstrip()[:1]
         if begins == "{":
+            if isinstance(error, DeepBody):
+                raise
             raise CutBody(f"the body is no whole JSON: {error}", len(text)) from None
         if not begins:
             raise CutBody("the body is empty") from None
@@ -130,11 +140,28 @@ def _object(text: str) -> Body:
 
 
 def _loads(text: str) -> Any:
-    """JSON with finite numbers only: what is not finite, or not JSON at all, stays as its text."""
+    """JSON with finite numbers only: what is not finite, or not JSON at all, stays as its text. Raises JSONDecodeError,
+    DeepBody."""
     try:
-        return json.loads(text, parse_constant=str, parse_float=_finite)
+        value = json.loads(text, parse_constant=str, parse_float=_finite, parse_int=_whole)
     except RecursionError:
-        raise ValueError("nested too deeply") from None
+        raise DeepBody("nested too deeply to be read") from None
+    return _shallow(value, DEPTH_MAX) if text.count("[") + text.count("{") > DEPTH_MAX else value
+
+
+def _shallow(value: Any, depth: int) -> Any:
+    """A value without what is nested deeper than ``depth``."""
+    if not isinstance(value, dict | list):
+        return value
+    if depth == 0:
+        return TOO_DEEP
+    if isinstance(value, list):
+        return [_shallow(inner, depth - 1) for inner in value]
+    return {name: _shallow(inner, depth - 1) for name, inner in value.items()}
+
+
+def _whole(text: str) -> int | str:
+    return int(text) if len(text) <= DIGITS_MAX else text
 
 
 def _finite(text: str) -> float | str:
@@ -216,7 +243,7 @@ def _joined(text: str) -> Body:
 def _piece(data: str, choices: dict[int, _Choice]) -> Body:
     try:
         piece = _loads(data)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise CutBody(f"a piece of the stream is no whole JSON: {error}", _length(choices)) from None
     if not isinstance(piece, dict):
         return {}

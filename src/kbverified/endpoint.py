@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue
 
-from kbverified import chat_body, tokens
+from kbverified import tokens
 from kbverified.endpoint_http import Failure, Reply, send
 from kbverified.endpoint_settings import ClientSettings, EndpointFault, Settings, address_and_secrets
 from kbverified.model_names import same_model
@@ -35,8 +35,11 @@ class RequestRejected(ValueError):
 class Turn(Protocol):
     """One request that is allowed, and has to say what it took."""
 
-    def charge(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
-        """``why``: None for an answer that will be stored; else why something was taken and nothing came."""
+    def charge(self, prompt_tokens: int, completion_tokens: int, why: str) -> None:
+        """``why``: why something was taken and nothing came."""
+
+    def keep(self, answer: StoredResponse) -> StoredResponse:
+        """An answer came: where it is stored, the one that is stored then."""
 
 
 class Gate(Protocol):
@@ -50,12 +53,15 @@ class Gate(Protocol):
 
 
 class _NoTurn:
-    def charge(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
+    def charge(self, prompt_tokens: int, completion_tokens: int, why: str) -> None:
         pass
+
+    def keep(self, answer: StoredResponse) -> StoredResponse:
+        return answer
 
 
 class NoGate:
-    """No limits: every request is sent at once."""
+    """No limits and no store: every request is sent at once."""
 
     @contextlib.contextmanager
     def turn(self, prompt_tokens: int, completion_tokens: int | None) -> Iterator[Turn]:
@@ -81,7 +87,7 @@ def ask(
     """Ask one question and return the answer. ``name`` says whose it is, in the answer and in every error.
 
     What passes is tried again ``client.retries`` times: no connection, timeouts, 408, 409, 425, 429, 5xx, what is cut.
-    Nothing is stored here: ``paid_answers.obtain`` asks once and keeps the answer.
+    Nothing is stored here but by the ``gate``: ``paid_answers.obtain`` asks once and keeps the answer.
     Raises EndpointFault (try again later) or RequestRejected; an empty answer or a refusal is an answer.
     """
     question = _Question(client, messages, asked_settings(client, response_format), name, gate or NoGate())
@@ -107,7 +113,7 @@ class _Question:
                 outcome = send(url, key, secrets, {**body, "messages": self.messages}, self.client.timeout_s)
                 last = attempt > self.client.retries or time.monotonic() - began > self.client.timeout_s
                 if isinstance(outcome, Reply) and (outcome.answer.has_choice or last):
-                    return self._stored(outcome, body, attempt, turn, secrets)
+                    return turn.keep(self._response(outcome, body, attempt, secrets))
                 failure = self._charge(outcome, turn)
             if renamed := _in_its_own_words(body, failure):
                 body, attempt = renamed, attempt - 1
@@ -121,7 +127,7 @@ class _Question:
     def _charge(self, outcome: Reply | Failure, turn: Turn) -> Failure:
         """Say what a request took that brought nothing to keep."""
         if isinstance(outcome, Reply):
-            taken = self._counted(outcome.answer)
+            taken = self._counted(outcome)
             turn.charge(taken.prompt, taken.completion, "no choice in the answer")
             return Failure("the answer has no choice", again=True)
         if outcome.perhaps_billed:
@@ -156,8 +162,9 @@ class _Question:
         else:
             time.sleep(min(BACKOFF_MAX_S, BACKOFF_S * 2 ** (attempt - 1)) * random.uniform(0.5, 1))
 
-    def _counted(self, answer: chat_body.Answer) -> _Counted:
-        said = tokens.size_bytes((answer.content, answer.reasoning, answer.refusal))
+    def _counted(self, reply: Reply) -> _Counted:
+        answer = reply.answer
+        said = reply.lost_bytes or tokens.size_bytes((answer.content, answer.reasoning, answer.refusal))
         asked = tokens.message_bytes(self.messages)
         prompt, odd_prompt = tokens.counted(answer.prompt_tokens, self._prompt_estimate(), asked)
         completion, odd = tokens.counted(answer.completion_tokens, tokens.text_tokens(said), said)
@@ -168,9 +175,8 @@ class _Question:
         ]
         return _Counted(prompt, completion, notes)
 
-    def _stored(self, reply: Reply, body: dict[str, Any], attempt: int, turn: Turn, secrets: Secrets) -> StoredResponse:
-        answer, taken = reply.answer, self._counted(reply.answer)
-        turn.charge(taken.prompt, taken.completion, None)
+    def _response(self, reply: Reply, body: dict[str, Any], attempt: int, secrets: Secrets) -> StoredResponse:
+        answer, taken = reply.answer, self._counted(reply)
         notes = [*reply.notes, *taken.notes]
         if not answer.has_choice:
             notes.append("no choice in the answer")

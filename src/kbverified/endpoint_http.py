@@ -5,10 +5,12 @@ from __future__ import annotations
 import email.utils
 import functools
 import logging
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from kbverified import chat_body
 from kbverified.redaction import Secrets
@@ -18,6 +20,8 @@ BODY_MAX_BYTES = 8 << 20
 """So large may an answer be. No model writes as much; a server that does not stop is cut off."""
 
 TOO_LARGE = "too large"
+# A whole line: within a piece, which is JSON, no line ends. What has come of it may end in the middle of a text.
+_STREAM_END = re.compile(rb"(?:\A|[\r\n])data: ?\[DONE\]\s*\Z")
 _AGAIN = (408, 409, 425, 429)
 _KEPT_HEADERS = ("date", "server", "content-type", "retry-after", "x-request-id", "request-id", "openai-version")
 _KEPT_PREFIXES = ("x-ratelimit-",)
@@ -31,6 +35,8 @@ class Reply:
     headers: dict[str, str]
     duration_s: float
     notes: tuple[str, ...] = ()
+    lost_bytes: int = 0
+    """Size of what came and is not kept: it was paid for as well."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,13 @@ def _client(base_url: str, api_key: str | None) -> Any:
     # Their debug output has headers and bodies in it.
     for name in ("openai", "httpx", "httpx2", "httpcore", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)
-    client = openai.OpenAI(base_url=base_url, api_key=api_key or "none", max_retries=0)
+    parts = urlsplit(base_url)  # openai would append /chat/completions to a query
+    client = openai.OpenAI(
+        base_url=urlunsplit(parts._replace(query="")),
+        default_query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+        api_key=api_key or "none",
+        max_retries=0,
+    )
     # From the environment: another vendor's names are none of this one's business.
     client.organization = client.project = None
     return client
@@ -100,7 +112,7 @@ def _read(pieces: Iterable[bytes], deadline: float) -> tuple[bytes, str | None]:
             data += piece
             if len(data) > BODY_MAX_BYTES:
                 return bytes(data[:BODY_MAX_BYTES]), TOO_LARGE
-            if bytes(data[-64:]).rstrip().endswith(b"data: [DONE]"):
+            if _STREAM_END.search(data, max(0, len(data) - 64)):
                 break  # some servers keep the connection open
             if time.monotonic() > deadline:
                 return bytes(data), "took too long"
@@ -118,9 +130,11 @@ def _of_body(data: bytes, cut: str | None, headers: dict[str, str], took_s: floa
         body = chat_body.parse(text)
     except chat_body.CutBody as error:
         if cut == TOO_LARGE:
-            return _too_large(text, headers, took_s)
+            return _not_kept(text, headers, took_s, f"more than {BODY_MAX_BYTES} bytes", "length")
         words = secrets.line(f"the answer was cut off: {cut or error}")
         return Failure(words, again=True, perhaps_billed=True, text_characters=error.text_characters)
+    except chat_body.DeepBody as error:
+        return _not_kept(text, headers, took_s, str(error), None)
     except chat_body.ErrorBody as error:
         return _of_code(error.code, f"an error instead of an answer: {error}", None, secrets)
     except chat_body.ForeignBody as error:
@@ -129,11 +143,11 @@ def _of_body(data: bytes, cut: str | None, headers: dict[str, str], took_s: floa
     return Reply(answer, headers, took_s, (f"cut off, as it was {cut}",) if cut else ())
 
 
-def _too_large(text: str, headers: dict[str, str], took_s: float) -> Reply:
-    """An answer all the same: the next would be as large, and cost as much."""
-    raw = {"choices": [{"finish_reason": "length", "message": {"content": None}}]}
+def _not_kept(text: str, headers: dict[str, str], took_s: float, why: str, finish_reason: str | None) -> Reply:
+    """An answer all the same: the next would be as large or as deep, and cost as much."""
+    raw = {"choices": [{"finish_reason": finish_reason, "message": {"content": None}}]}
     answer = chat_body.answer_of({**raw, "body_begins": text[: 64 << 10]})
-    return Reply(answer, headers, took_s, (f"more than {BODY_MAX_BYTES} bytes: not kept",))
+    return Reply(answer, headers, took_s, (f"{why}: not kept",), lost_bytes=len(text))
 
 
 def _of_status(error: Any, secrets: Secrets) -> Failure:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from typing import Annotated, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, field_validator, model_validator
 
@@ -60,7 +60,8 @@ class EndpointSettings(Record):
     base_url: str | None = None
     """Address up to and with ``/v1``; it may be in the repository, so it holds no password."""
     base_url_env: str | None = Field(default=None, pattern=VARIABLE_PATTERN)
-    """Or the name of the environment variable that holds it."""
+    """Or the name of the environment variable that holds it; there it may have a query, which goes with every
+    request."""
     api_key_env: str | None = Field(default=None, pattern=VARIABLE_PATTERN)
     """Name of the environment variable that holds the key. None: the server wants none."""
     temperature: float | None = Field(default=None, ge=0)
@@ -189,3 +190,10 @@ def _check_url(url: str, what: str) -> None:
         usable = False
     if not usable or not url.isprintable() or " " in url:
         raise ValueError(f"{what} is no address. Write it as https://host/v1")
+    named = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    if parts.fragment or len(set(named)) < len(named):
+        odd = "a fragment (#...)" if parts.fragment else "a query that gives one name twice"
+        raise ValueError(
+            f"{what} is {url_without_secrets(url)} and {odd}, which cannot be sent. Write it as https://host/v1 or "
+            "https://host/v1?name=value"
+        )

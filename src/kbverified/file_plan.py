@@ -7,14 +7,13 @@ and the same import run again completes them.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from kbverified import incoming
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INFRASTRUCTURE
 
 
@@ -59,8 +58,7 @@ def commit(files: Mapping[Path, bytes], folder: Path) -> None:
     if not files:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".incoming-", dir=folder))
-    try:
+    with incoming.staging(folder) as staging:
         staged = {}
         for index, (path, data) in enumerate(files.items()):
             staged[path] = staging / str(index)
@@ -72,8 +70,6 @@ def commit(files: Mapping[Path, bytes], folder: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
         for path, temporary in staged.items():
             os.replace(temporary, path)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def name_some(items: Iterable[object], limit: int = 5) -> str:

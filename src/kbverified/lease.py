@@ -163,46 +163,34 @@ def acquire(
     kind: str,
     timeout_s: float = 24 * 3600,
     waiting: Callable[[str], None] | None = None,
-    same_for: str | None = None,
+    place: int | None = None,
 ) -> Lease:
     """Wait for a free device of a kind and hold it. Those who wait for the same devices are served in turn.
 
-    Where there are several, all who name the same ``same_for`` get the same one: times that are to be divided by each
-    other across jobs have to come from one GPU.
+    ``place``: the one of the visible devices that it has to be (gpu_choice.py); None for any.
 
     Raises NoDevice where there is none, TimeoutError when none gets free within timeout_s at the head of the queue.
     """
     require(kind)
     gpus: list[Gpu | None] = [None] if kind == "cpu" else list(visible_gpus())
-    places = list(range(len(gpus)))
-    if same_for is not None:
-        places = [chosen_place(same_for, len(gpus))]
-    folder = lease_directory()
-    _make_folder(folder)
+    places = list(range(len(gpus))) if place is None else [place]
+    folder = made_directory()
     names = [gpu.uuid if gpu else f"cpu-{os.getuid()}" for gpu in gpus]
     start = time.monotonic()
     # Whoever heads the queue takes the next device that gets free; the others wait for the head's place. Without it
     # whoever happens to look first wins, and with many waiting some wait for minutes.
-    queue = _join_queue(folder / f"queue-{_digest([names[place] for place in places])}.lock", kind, waiting)
+    queue = _join_queue(folder / f"queue-{_digest([names[one] for one in places])}.lock", kind, waiting)
     deadline = time.monotonic() + timeout_s
     try:
         while True:
-            for place in places:
-                fd = _try_lock(folder / f"{names[place]}.lock")
+            for free in places:
+                fd = try_lock(folder / f"{names[free]}.lock")
                 if fd is not None:
                     waited_s = time.monotonic() - start
-                    return Lease(names[place], gpus[place], fd, waited_s, (place, len(gpus)))
+                    return Lease(names[free], gpus[free], fd, waited_s, (free, len(gpus)))
             _pause(deadline, kind, folder)
     finally:
         os.close(queue)
-
-
-def foreseen(kind: str, same_for: str | None = None) -> Gpu | None:
-    """The GPU that ``acquire`` will give, where that can be told before it is free; else None."""
-    gpus = [] if kind == "cpu" else visible_gpus()
-    if len(gpus) > 1 and same_for is not None:
-        return gpus[chosen_place(same_for, len(gpus))]
-    return gpus[0] if len(gpus) == 1 else None
 
 
 def chosen_place(same_for: str, count: int) -> int:
@@ -212,7 +200,7 @@ def chosen_place(same_for: str, count: int) -> int:
 
 def _join_queue(path: Path, kind: str, waiting: Callable[[str], None] | None) -> int:
     """Become the head of the queue, in the order of arrival, which the kernel keeps; the descriptor that holds it."""
-    fd = _try_lock(path)
+    fd = try_lock(path)
     if fd is not None:
         return fd
     if waiting is not None:
@@ -234,16 +222,20 @@ def _open_lock(path: Path) -> int:
         return fd
 
 
-def _make_folder(folder: Path) -> None:
-    """A folder in which every user of the machine may put locks, and none may remove another's."""
+def made_directory() -> Path:
+    """The folder of all locks, in which every user of the machine may put some, and none may remove another's."""
+    folder = lease_directory()
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
-        return
+        return folder
     os.chmod(folder, 0o1777)
+    return folder
 
 
-def _try_lock(path: Path) -> int | None:
+def try_lock(path: Path) -> int | None:
+    """The descriptor that holds a lock until it is closed, by the death of this process at the latest; None where
+    somebody else holds it."""
     fd = _open_lock(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

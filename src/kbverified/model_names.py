@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-_RELEASE = re.compile(r"-(20\d{2}-?\d{2}-?\d{2}|latest|(?:0[1-9]|1[0-2])[0-3]\d|preview-\d{2}-\d{2,4})$")
+# A day, a month and day (0613), a year and month (2501).
+_DATE = r"20\d{2}-?\d{2}-?\d{2}|(?:0[1-9]|1[0-2])[0-3]\d|2\d(?:0[1-9]|1[0-2])"
+_RELEASE = re.compile(rf"-({_DATE}|latest|preview-\d{{2}}-\d{{2,4}})$")
 
 
 def normal_name(name: str) -> str:

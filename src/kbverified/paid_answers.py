@@ -12,10 +12,10 @@ lock per answer. Beside the answers, in the folder of the store:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
@@ -36,10 +36,35 @@ class Obtained:
     did: Literal["asked", "replayed"]
 
 
+ResponseFormat = dict[str, JsonValue] | None
+
+
+class Obtain(Protocol):
+    """``obtain`` or ``stored``."""
+
+    def __call__(
+        self,
+        client: ClientSettings,
+        messages: endpoint.Messages,
+        response_format: ResponseFormat = None,
+        *,
+        name: str,
+        folder: Path,
+    ) -> Obtained: ...
+
+
+class NotStored(LookupError):
+    """A question whose answer is not in the store."""
+
+    def __init__(self, name: str, messages: endpoint.Messages):
+        super().__init__(f"{name}: no answer in the store")
+        self.messages = messages
+
+
 def answer_key(
     client: ClientSettings,
     messages: endpoint.Messages,
-    response_format: dict[str, JsonValue] | None = None,
+    response_format: ResponseFormat = None,
     *,
     name: str,
 ) -> str:
@@ -47,10 +72,25 @@ def answer_key(
     return response_key(name, sha256(messages), client.model, endpoint.asked_settings(client, response_format))
 
 
+def stored(
+    client: ClientSettings,
+    messages: endpoint.Messages,
+    response_format: ResponseFormat = None,
+    *,
+    name: str,
+    folder: Path,
+) -> Obtained:
+    """The stored answer to a question; nobody is asked. Raises NotStored, RecordError, OSError."""
+    path = folder / f"{answer_key(client, messages, response_format, name=name)}.json"
+    if (found := load(path)) is None:
+        raise NotStored(name, messages)
+    return Obtained(found, path, "replayed")
+
+
 def obtain(
     client: ClientSettings,
     messages: endpoint.Messages,
-    response_format: dict[str, JsonValue] | None = None,
+    response_format: ResponseFormat = None,
     *,
     name: str,
     folder: Path,
@@ -69,29 +109,24 @@ def obtain(
         if found := load(path):  # by whoever held the lock before
             lock.remove()
             return Obtained(found, path, "replayed")
-        gate = _gate(folder, client, key, name)
-        gate.spending.bury()
-        with room(path):
-            answer = endpoint.ask(client, messages, response_format, name=name, gate=gate)
-        stored = append(path, answer)
-        with contextlib.suppress(OSError):  # a stored answer without its line is counted where one is looked for
-            gate.settle_answer()
+        limits, spending = RequestLimits(folder / "limits", client, name), Spending(folder, client, key, name)
+        spending.bury()
+        with room(path) as give_up_room:
+            gate = _Gate(path, limits, spending, give_up_room)
+            stored = endpoint.ask(client, messages, response_format, name=name, gate=gate)
         lock.remove()
     return Obtained(stored, path, "asked")
-
-
-def _gate(folder: Path, client: ClientSettings, key: str, name: str) -> _Gate:
-    return _Gate(RequestLimits(folder / "limits", client, name), Spending(folder, client, key, name))
 
 
 @dataclass(frozen=True)
 class _Gate:
     """A turn is first waited for and then written down: what waits reserves nothing."""
 
+    path: Path
+    """Of the answer."""
     limits: RequestLimits
     spending: Spending
-    answered: list[tuple[_Turn, int, int]] = field(default_factory=list)
-    """Turns whose answer came and could not be written down yet, and what they took."""
+    give_up_room: Callable[[], None]
 
     @contextlib.contextmanager
     def turn(self, prompt_tokens: int, completion_tokens: int | None) -> Iterator[_Turn]:
@@ -101,10 +136,6 @@ class _Gate:
     def pause(self, seconds: float) -> None:
         self.limits.pause(seconds)
 
-    def settle_answer(self) -> None:
-        for turn, prompt_tokens, completion_tokens in self.answered:
-            turn.settle(prompt_tokens, completion_tokens, None)
-
 
 @dataclass(frozen=True)
 class _Turn:
@@ -112,16 +143,24 @@ class _Turn:
     id: str
     reserved: Charge
 
-    def charge(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
-        """Before the turn ends: whoever comes next reckons with what this one really took. What cannot be written down
-        must not cost the answer."""
-        try:
-            self.settle(prompt_tokens, completion_tokens, why)
-        except OSError:
-            if why is not None:
-                raise
-            self.gate.answered.append((self, prompt_tokens, completion_tokens))
+    def charge(self, prompt_tokens: int, completion_tokens: int, why: str) -> None:
+        self._settle(prompt_tokens, completion_tokens, why)
 
-    def settle(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
+    def keep(self, answer: StoredResponse) -> StoredResponse:
+        """Stored first: who dies before the line is written has paid once, and is counted by the answer (spending).
+        Both before the turn ends: whoever comes next reckons with what this one really took."""
+        took = answer.counted_prompt_tokens or 0, answer.counted_completion_tokens or 0
+        self.gate.give_up_room()
+        try:
+            stored = append(self.gate.path, answer)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._settle(*took, f"could not be stored: {error}"[:200])
+            raise
+        with contextlib.suppress(OSError):  # what cannot be written down must not cost the answer
+            self._settle(*took, None)
+        return stored
+
+    def _settle(self, prompt_tokens: int, completion_tokens: int, why: str | None) -> None:
         self.reserved.settle(prompt_tokens, completion_tokens, why)
         self.gate.limits.took(self.id, prompt_tokens + completion_tokens)

@@ -15,6 +15,8 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urluns
 KEY_MIN_CHARACTERS = 8
 """A shorter word may well be part of an honest answer (``ollama``, ``EMPTY``): blanking it would change code."""
 BLANK = "[API key]"
+_PUBLIC = ("api-version",)
+"""Of a query what is no secret: its value is a date, which answers and models' names hold as well."""
 
 T = TypeVar("T")
 
@@ -31,7 +33,7 @@ class Secrets:
         found = [api_key] if api_key else []
         parts = urlsplit(base_url)
         found += [unquote(word) for word in (parts.password, parts.query) if word]
-        found += [value for _, value in parse_qsl(parts.query)]
+        found += [value for name, value in parse_qsl(parts.query) if name not in _PUBLIC]
         if parts.username:  # some take a key as the user's name; as a Basic login carries both
             name = unquote(parts.username)
             found += [*([] if parts.password else [name]), f"{name}:{unquote(parts.password or '')}"]

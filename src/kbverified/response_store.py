@@ -12,11 +12,12 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pydantic import Field, JsonValue
 
+from kbverified import incoming
 from kbverified.endpoint_settings import Settings
 from kbverified.keys import CandidateKey
 from kbverified.records.base import Record
@@ -87,15 +88,16 @@ def load(path: Path) -> StoredResponse | None:
 
 
 @contextlib.contextmanager
-def room(path: Path) -> Iterator[None]:
-    """Find out before an answer is paid for that it could not be kept, and keep its room until it is there.
-
-    Raises OSError.
+def room(path: Path) -> Iterator[Callable[[], None]]:
+    """Find out before an answer is paid for that it could not be kept, and keep its room until it is there: what is
+    handed out gives it up. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".incoming-") as file:
+    incoming.sweep(path.parent)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=incoming.PREFIX) as file:
+        incoming.hold(file.fileno())
         os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
-        yield
+        yield file.close
 
 
 def append(path: Path, response: StoredResponse) -> StoredResponse:
@@ -107,14 +109,15 @@ def append(path: Path, response: StoredResponse) -> StoredResponse:
     text = json.dumps(response.model_dump(mode="json"), indent=1, ensure_ascii=False)
     # A lone surrogate, legal in JSON's escapes, cannot be written as UTF-8: it becomes U+FFFD.
     data = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
-    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=".incoming-", suffix=".tmp")
+    fd, temporary = tempfile.mkstemp(dir=path.parent, prefix=incoming.PREFIX, suffix=".tmp")
     try:
         with os.fdopen(fd, "wb") as file:
+            incoming.hold(fd)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o444)
-        _rename_to_new(temporary, path)
+            os.chmod(temporary, 0o444)
+            _rename_to_new(temporary, path)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)

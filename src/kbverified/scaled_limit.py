@@ -6,19 +6,20 @@ allowed, and where a problem cancels, so is what every float32 kernel shows ther
 
 from __future__ import annotations
 
-from kbverified.protocol import SCALED_LIMIT_FLOOR, SCALED_LIMIT_MARGIN
+from kbverified.protocol import SCALED_LIMIT_FLOOR, SCALED_LIMIT_FLOOR_FACTOR, SCALED_LIMIT_MARGIN
 from kbverified.records.trials import OracleErrors
 
 
-def limit(dtype: str, reference_scaled_error: float | None) -> float:
+def limit(dtype: str, reference_scaled_error: float | None, law: str = "") -> float:
     """max(floor of the dtype, margin * the reference's own error); the floor alone where that is unknown.
 
-    Raises KeyError for a dtype without a floor.
+    ``law``: of a hardened trial; some have a higher floor. Raises KeyError for a dtype without a floor.
     """
-    return max(SCALED_LIMIT_FLOOR[dtype], SCALED_LIMIT_MARGIN * (reference_scaled_error or 0.0))
+    floor = SCALED_LIMIT_FLOOR[dtype] * SCALED_LIMIT_FLOOR_FACTOR.get(law, 1.0)
+    return max(floor, SCALED_LIMIT_MARGIN * (reference_scaled_error or 0.0))
 
 
-def within(errors: OracleErrors, dtype: str) -> bool | None:
+def within(errors: OracleErrors, dtype: str, law: str = "") -> bool | None:
     """Whether a trial's answer is right on the oracle's scale; None where there is no figure to say so by.
 
     Integer and bool outputs have to be right in every element. Raises KeyError as ``limit`` does.
@@ -26,5 +27,5 @@ def within(errors: OracleErrors, dtype: str) -> bool | None:
     if errors.wrong_elements:
         return False
     if errors.scaled_error is not None:
-        return errors.scaled_error <= limit(dtype, errors.reference_scaled_error)
+        return errors.scaled_error <= limit(dtype, errors.reference_scaled_error, law)
     return True if errors.wrong_elements == 0 and errors.rms_error is None else None

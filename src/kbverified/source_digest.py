@@ -11,7 +11,9 @@ must not rerun a stage. Torch-free: nothing is imported, the sources are only pa
 from __future__ import annotations
 
 import ast
+import gc
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -57,7 +59,7 @@ def digest(stage: str, *more: str) -> str:
     """
     total = hashlib.sha256()
     for path in files(stage, *more):
-        total.update(str(path.relative_to(PACKAGE_ROOT)).encode() + b"\0" + _file_digest(path) + b"\0")
+        total.update(str(path.relative_to(PACKAGE_ROOT)).encode() + b"\0" + _read(path)[1] + b"\0")
     return total.hexdigest()
 
 
@@ -66,6 +68,7 @@ def files(stage: str, *more: str) -> list[Path]:
     if stage not in ROOTS:
         raise ValueError(f"stage {stage!r} is none of {', '.join(ROOTS)}")
     found: set[Path] = set()
+    folders: set[Path] = set()
     left_out = () if stage in INTERPRETING else LEFT_OUT
     waiting = [_module_path(name) for name in (*ROOTS[stage], *more)]
     while waiting:
@@ -75,10 +78,12 @@ def files(stage: str, *more: str) -> list[Path]:
             continue
         found.add(path)
         if path.suffix == ".py" and str(place) not in NOT_FOLLOWED:
-            waiting.extend(_imports(path))
-        # A package's other files (C++ or CUDA headers, templates) are read by its modules.
-        others = (*path.parent.iterdir(), *path.parent.joinpath("assets").rglob("*"))
-        waiting.extend(p for p in others if p.is_file() and p.suffix not in (".py", ".pyc", ".typed"))
+            waiting.extend(_read(path)[0])
+        if path.parent not in folders:
+            folders.add(path.parent)
+            # A package's other files (C++ or CUDA headers, templates) are read by its modules.
+            others = (*path.parent.iterdir(), *path.parent.joinpath("assets").rglob("*"))
+            waiting.extend(p for p in others if p.suffix not in (".py", ".pyc", ".typed") and p.is_file())
     return sorted(found)
 
 
@@ -92,11 +97,40 @@ def _module_path(dotted: str) -> Path:
 
 
 @cache
-def _imports(path: Path) -> tuple[Path, ...]:
+def _read(path: Path) -> tuple[tuple[Path, ...], bytes]:
+    """Of a file of the package: the files of what it imports from it, and the digest of what it does.
+
+    Every plan of a run waits for this. A tree is hundreds of thousands of objects, none of them in a cycle: looking for
+    cycles among them takes longer than to make them, and keeping them would slow every later search.
+    """
+    content = path.read_bytes()
+    if path.suffix != ".py":
+        return (), hashlib.sha256(content).digest()
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        tree = ast.parse(content, filename=str(path))
+        return _imports(tree, path), _digest(tree)
+    finally:
+        if searching:
+            gc.enable()
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The module and every line in it, at any depth: imports and docstrings are nowhere else."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting.extend(getattr(node, block, ()))
+
+
+def _imports(tree: ast.Module, path: Path) -> tuple[Path, ...]:
     """Files of the package's own modules that a module imports, at its head or inside a function."""
     names: set[str] = set()
     inside = path.relative_to(PACKAGE_ROOT).parent.parts
-    for node in ast.walk(_tree(path)):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -119,17 +153,8 @@ def _imports(path: Path) -> tuple[Path, ...]:
     return tuple(sorted(found))
 
 
-@cache
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes(), filename=str(path))
-
-
-@cache
-def _file_digest(path: Path) -> bytes:
-    if path.suffix != ".py":
-        return hashlib.sha256(path.read_bytes()).digest()
-    tree = _tree(path)
-    for node in ast.walk(tree):
+def _digest(tree: ast.Module) -> bytes:
+    for node in _statements(tree):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             # A bare string is a docstring, of the module, class, function or of the field above it.
             node.body = [line for line in node.body if not _is_bare_string(line)] or [ast.Pass()]

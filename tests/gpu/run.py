@@ -24,16 +24,21 @@ HERE = Path(__file__).parent
 def environment() -> list[str]:
     """Lines about the machine: GPU, driver, Python, torch, compilers, commit."""
     smi = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-    commands = {"gpu": smi, "commit": ["git", "rev-parse", "HEAD"], "nvcc": ["nvcc", "--version"]}
     lines = [f"date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC", f"python: {platform.python_version()}"]
     lines += [f"{name}: {importlib.metadata.version(name)}" for name in ("torch", "triton", "cuda-bindings")]
-    for name, command in commands.items():
-        try:
-            out = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-        except FileNotFoundError:
-            out = ""
-        lines.append(f"{name}: {(out.splitlines() or ['not there'])[-1]}")
+    lines += [f"gpu: {_last_line(smi)}", f"nvcc: {_last_line(['nvcc', '--version'])}"]
+    # A copy of the tree may come with a repository that names another commit, or with none.
+    lines.append(f"commit: {os.environ.get('KBV_REVISION') or _last_line(['git', 'rev-parse', 'HEAD'])}")
     return [*lines, f"cores: {os.cpu_count()}, kernel: {platform.release()}"]
+
+
+def _last_line(command: list[str]) -> str:
+    """Of what a command prints."""
+    try:
+        out = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except FileNotFoundError:
+        out = ""
+    return (out.splitlines() or ["not there"])[-1]
 
 
 def report(junit: Path, wall_s: float) -> str:

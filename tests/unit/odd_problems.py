@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 HEAD = "import torch\nimport torch.nn as nn\n"
+DATACLASS = "import dataclasses\n@dataclasses.dataclass\nclass Sizes:\n"
 NO_ARGUMENTS = "def get_init_inputs():\n    return []\n"
 INPUTS = "def get_inputs():\n    return [torch.rand(4096, 513)]\n" + NO_ARGUMENTS
 BY_NAME = INPUTS.replace("4096", "n")
@@ -58,6 +59,9 @@ CLEAN = {
     "a helper of the inputs": problem(before="def rows():\n    return 4096\n", inputs=of("rows()")),
     "a helper of a helper": problem(
         before="def more():\n    return 4096\ndef rows():\n    return more()\n", inputs=of("rows()")
+    ),
+    "a class attribute that a local shares its name with": forward(
+        "n = len(x)", "return x / n", first="    n = 4096\n"
     ),
     "an if-block": problem(before="if True:\n    n = 4096\nelse:\n    n = 513\n", inputs=BY_NAME),
     "a try-block": problem(before="try:\n    n = 4096\nexcept Exception:\n    n = 513\n", inputs=BY_NAME),
@@ -127,6 +131,50 @@ REFUSED = {
     "a buffer's name": (
         problem("    def __init__(self):\n        super().__init__()\n        self.register_buffer('b4096', None)"),
         "a text that tells 4096: 'b4096'",
+    ),
+    "a name with a mark between thousands": (forward("return rows_4_096", arguments="rows_4_096"), "tells 4096"),
+    "a class's name": (
+        problem(before="class Mul4096(nn.Module):\n    pass\n", bases="Mul4096"),
+        "the name Mul4096 tells 4096",
+    ),
+    "the name of an argument's type": (
+        problem(constructor("how"), "class Rows4096:\n    pass\n", ONE_ARGUMENT.replace("[4096]", "[[Rows4096()]]")),
+        "an argument's name or type (how: list of Rows4096) tells 4096",
+    ),
+    "a field of a dataclass that nobody reads": (
+        forward("return x * Sizes().k", before=f"{DATACLASS}    n: int = 4096\n    k: int = 3\n"),
+        "a field of Sizes tells 4096",
+    ),
+    "an argument that becomes a field": (
+        forward("return x * Sizes(4096, k=3).k", before=f"{DATACLASS}    n: int\n    k: int\n"),
+        "a field of Sizes tells 4096",
+    ),
+    "a field whose annotation tells a value": (
+        forward("return x * Sizes(3).k", before=f"{DATACLASS}    k: 'up to 4096'\n"),
+        "a field of Sizes has an annotation with a value",
+    ),
+    "a field of a named tuple": (
+        forward(
+            "return x * Sizes().k",
+            before="from typing import NamedTuple\nclass Sizes(NamedTuple):\n    n: int = 4096\n    k: int = 3\n",
+        ),
+        "a field of Sizes tells 4096",
+    ),
+    "a member of an enumeration": (
+        forward(
+            "n = len(x)",
+            "return x * Sizes.k / n",
+            before="import enum\nclass Sizes(enum.IntEnum):\n    n = 4096\n    k = 3\n",
+        ),
+        "a field of Sizes tells 4096",
+    ),
+    "a lambda for forward": (
+        f"{HEAD}class Model(nn.Module):\n    forward = lambda self, x, n=4096: x * 2\n{INPUTS}",
+        "Model's forward is no method that a class defines by that name",
+    ),
+    "a function for a constructor": (
+        problem("    __init__ = made", before="def made(self, n=4096):\n    nn.Module.__init__(self)\n"),
+        "Model's __init__ is no method that a class defines by that name",
     ),
     "a text": (
         forward("if x.dim() > 2:", "    raise ValueError('4096 rows')", "return x"),

@@ -15,12 +15,13 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from endpoint_server import Answer, EndpointServer, completion, error, html, serve
+from endpoint_server import Answer, EndpointServer, completion, error, events, html, serve
 from pydantic import ValidationError
 
 from kbverified import chat_body, endpoint, endpoint_http
 from kbverified.endpoint import RequestRejected, ask
 from kbverified.endpoint_settings import ClientSettings, EndpointFault, EndpointSettings
+from kbverified.paid_answers import obtain
 from kbverified.redaction import Secrets
 from kbverified.response_store import StoredResponse, append
 
@@ -190,6 +191,49 @@ def test_a_connection_that_stays_open_after_the_end_is_not_waited_for(server: En
     assert time.monotonic() - began < 3
 
 
+def test_an_answer_that_tells_of_a_streams_end_does_not_end_there(server: EndpointServer) -> None:
+    """What has come so far ends with the very words, in the middle of a piece."""
+    text = "Read on until it says\ndata: [DONE]"
+    made = completion(text + "\nand stop there", piece_wait_s=0.0).body
+    assert isinstance(made, dict)
+    piece = {**made, "choices": [{"index": 0, "delta": {"content": text}}]}
+    begins = f"data: {json.dumps(piece)}"
+    begins = begins[: begins.index('[DONE]"') + len("[DONE]")]
+    pieces = [begins.encode(), b'"}}]}\n\n', *events(completion("\nand stop there").body)]
+    data, cut = endpoint_http._read(iter(pieces), time.monotonic() + 60)
+    assert (data, cut) == (b"".join(pieces), None)
+    assert chat_body.parse(data.decode())["choices"][0]["message"]["content"] == text + "\nand stop there"
+    # And one that ends there is over, whatever may come after it.
+    for end in (b"data: [DONE]", b"data:[DONE]\r\n\r\n"):
+        assert endpoint_http._read(iter([b"data: {}\n\n" + end, b"x"]), time.monotonic() + 60)[0].endswith(end)
+
+
+@BOTH
+@pytest.mark.parametrize("depth", [300, 2_000, 100_000])
+def test_an_answer_that_is_nested_too_deeply_is_kept_once(server, depth: int, stream: bool, tmp_path: Path) -> None:
+    """No library here can store it as it is: asked again, it would be as deep, and cost as much."""
+    whole = json.dumps(completion(CODE).body)
+    if stream:
+        whole = b"".join(events(completion(CODE).body)).decode()
+    made = whole.replace('"created": 1', '"created": 1, "deep": ' + "[" * depth + "]" * depth)
+    server.answers = [Answer(made, content_type="text/event-stream" if stream else "application/json")]
+    for did in ("asked", "replayed"):
+        got = obtain(settings(server, stream=stream), MESSAGES, name="who", folder=tmp_path)
+        assert got.did == did
+    assert len(server.requests) == 1
+    if depth == 300:
+        assert got.response.content == CODE and chat_body.TOO_DEEP in json.dumps(got.response.raw)
+    else:
+        assert got.response.content is None or got.response.content == CODE
+        assert got.response.content == CODE or got.response.note.startswith("nested too deeply to be read: not kept")
+
+
+def test_a_number_that_python_does_not_read_costs_no_answer(server: EndpointServer) -> None:
+    body = json.dumps(completion(CODE).body).replace('"created": 1', '"created": ' + "1" * 5000)
+    got = answer(server, Answer(body))
+    assert (got.content, got.raw["created"], len(server.requests)) == (CODE, "1" * 5000, 1)
+
+
 def test_an_answer_without_choices_is_asked_for_again_and_recorded_in_the_end(server: EndpointServer) -> None:
     none = Answer(
         {"id": "1", "model": "some-model", "choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 0}}
@@ -242,6 +286,7 @@ def test_a_huge_answer_is_cut_off_and_recorded(server: EndpointServer, monkeypat
     got = answer(server, completion("a" * 200_000))
     assert (got.content, got.finish_reason, len(server.requests)) == (None, "length", 1)
     assert got.note is not None and got.note.startswith("more than 100000 bytes: not kept")
+    assert got.counted_completion_tokens == 33_334  # a token per three bytes of what came
     assert len(json.dumps(got.raw)) < 100_000
 
 
@@ -407,6 +452,24 @@ def test_a_key_in_an_error_is_not_repeated(server: EndpointServer, echo: str, st
 def test_a_key_in_the_address_is_a_key(address: str) -> None:
     key = "sk-in-the-address-0123456789"
     assert key not in Secrets.of(address.format(key=key), "").line(f"denied: {key} is unknown")
+
+
+def test_a_query_of_the_address_goes_with_every_request(server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a version in it is a date, which an answer may hold."""
+    address = server.url + "?api-version=2024-10-21&api-key=sk-in-a-query-0123"
+    monkeypatch.setenv("KBV_TEST_URL", address)
+    got = answer(server, completion("2024-10-21 sk-in-a-query-0123"), base_url=None, base_url_env="KBV_TEST_URL")
+    (request,) = server.requests
+    assert request["path"] == "/v1/chat/completions?api-version=2024-10-21&api-key=sk-in-a-query-0123"
+    assert got.content == "2024-10-21 [API key]"
+
+
+@pytest.mark.parametrize("end", ["?key=a-secret-word&key=another", "#a-secret-word"])
+def test_an_address_that_cannot_be_sent_is_refused(server, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBV_TEST_URL", "https://host/v1" + end)
+    with pytest.raises(EndpointFault, match=r"KBV_TEST_URL \(base URL\) is https://host/v1 and ") as caught:
+        answer(server, base_url=None, base_url_env="KBV_TEST_URL")
+    assert "secret-word" not in str(caught.value) and "https://host/v1?name=value" in str(caught.value)
 
 
 def test_no_half_of_a_key_is_left_where_words_are_cut(server: EndpointServer, monkeypatch: pytest.MonkeyPatch) -> None:

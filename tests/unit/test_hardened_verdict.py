@@ -58,6 +58,15 @@ def test_weights_that_do_not_follow_the_seed_name_the_cause_and_excuse_nothing(c
     assert judge(gate(trial(), trial("h7", comparable=comparable)), None).verdict == "pass"
 
 
+def test_where_values_repeat_a_plain_running_sum_is_right():
+    # Of an honest product over 10^6 on an H200: (scaled error, the reference's own).
+    seen = (9.889679495245218e-4, 9.165783922071569e-6)
+    assert judge(gate(trial("h5_sorted_and_repeated", *seen)), None).verdict == "pass"
+    assert judge(gate(trial("h1_scale_and_offset", *seen)), None).verdict == "wrong_value"
+    # TF32 is no running sum: its error there is beyond what any law allows.
+    assert judge(gate(trial("h5_sorted_and_repeated", 4e-3, 1e-5)), None).verdict == "wrong_value"
+
+
 def test_what_does_not_apply_says_nothing():
     beside = trial("h2", 1.0, applicable=False)
     assert judge(gate(trial(), beside), None).verdict == "pass"

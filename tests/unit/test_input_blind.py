@@ -253,6 +253,41 @@ def get_init_inputs():
     assert "def __init__(self, width, shape, rates, mode, flag, nothing, eps=1e-05)" in code
 
 
+def test_fields_that_tell_nothing_stay_all_of_them(tmp_path: Path) -> None:
+    """Without one of them a constructor takes others, and a loop goes through fewer."""
+    path = tmp_path / "fields.py"
+    path.write_text(
+        HEAD
+        + """import enum
+from dataclasses import dataclass
+
+@dataclass
+class Sizes:
+    first: int
+    second: int = 7
+
+class Scale(enum.IntEnum):
+    ONE = 5
+    OTHER = 6
+
+class Model(nn.Module):
+    def forward(self, x):
+        for scale in Scale:
+            x = x * scale * Sizes(8).second
+        return x
+
+def get_inputs():
+    return [torch.rand(4096, 513)]
+
+def get_init_inputs():
+    return []
+"""
+    )
+    left: dict[str, object] = {}
+    exec(parts(path)[1], left)
+    assert left["Model"]()(1) == 5 * 7 * 6 * 7
+
+
 def test_what_model_needs_stays(tmp_path: Path) -> None:
     """What is left is a whole program, with the same weights from the same seed and the same result."""
     import torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -12,10 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from kbverified import lease
+from kbverified import gpu_choice, lease
 
 GPUS = """GPU-aaaa-1, NVIDIA H200, 580.1, 143771, 9.0, Disabled
 GPU-bbbb-2, NVIDIA H200, 580.1, 143771, 9.0, Disabled
+"""
+CHOOSER = """
+from kbverified import gpu_choice
+with gpu_choice.chosen("cuda") as place:
+    print(place, flush=True)
+    input()
 """
 # A GPU without MIG, one that is divided, one that is divided into nothing yet; and how nvidia-smi -L shows them.
 DIVIDED = """GPU-aaaa-1, NVIDIA T4, 580.1, 15360, 7.5, [N/A]
@@ -32,7 +39,7 @@ GPU 2: NVIDIA H200 (UUID: GPU-cccc-3)
 # Holds a device until a line comes, and says what it does.
 HOLDER = """
 import sys
-from kbverified import lease
+from kbverified import gpu_choice, lease
 held = lease.acquire(sys.argv[1], waiting=lambda text: print(text, flush=True))
 print("holds", held.device, flush=True)
 sys.stdin.readline()
@@ -193,7 +200,7 @@ def wait_for_the_head() -> None:
 
 
 def probe(path: Path) -> bool | None:
-    fd = lease._try_lock(path)
+    fd = lease.try_lock(path)
     if fd is None:
         return None
     os.close(fd)
@@ -386,40 +393,65 @@ def test_a_lease_names_the_gpu_it_holds(smi):
         assert held.gpu is None
 
 
+def test_who_needs_one_gpu_waits_for_it_though_another_is_free(smi):
+    held = lease.acquire("cuda", place=1)
+    assert held.device == "GPU-bbbb-2"
+    with pytest.raises(TimeoutError):
+        lease.acquire("cuda", timeout_s=0.1, place=1)
+    with lease.acquire("cuda") as other:
+        assert other.device != held.device
+    held.close()
+    with lease.acquire("cuda", timeout_s=0.1, place=1) as again:
+        assert again.device == held.device and again.index == held.index
+
+
 def test_one_name_always_gets_the_same_gpu_and_names_spread(smi):
-    def place(name: str) -> str:
-        with lease.acquire("cuda", same_for=name) as held:
-            return held.device
+    def place(name: str) -> int | None:
+        with gpu_choice.chosen("cuda", name) as found:
+            return found
 
     names = [f"generations/g/s/level1_{n}/0.py" for n in range(20)]
     first = [place(name) for name in names]
     assert [place(name) for name in names] == first
-    assert set(first) == {"GPU-aaaa-1", "GPU-bbbb-2"}
+    assert set(first) == {0, 1}
 
 
-def test_who_needs_one_gpu_waits_for_it_though_another_is_free(smi):
-    held = lease.acquire("cuda", same_for="this")
-    with pytest.raises(TimeoutError):
-        lease.acquire("cuda", timeout_s=0.1, same_for="this")
-    with lease.acquire("cuda") as other:
-        assert other.device != held.device
-    held.close()
-    with lease.acquire("cuda", timeout_s=0.1, same_for="this") as again:
-        assert again.device == held.device and again.index == held.index
+def test_who_names_nothing_gets_the_gpu_that_the_fewest_have_chosen(smi):
+    with contextlib.ExitStack() as stack:
+        every = [stack.enter_context(gpu_choice.chosen("cuda")) for _ in range(4)]
+        assert every == [0, 1, 0, 1]
+        at_first = next(name for name in map(str, range(20)) if lease.chosen_place(name, 2) == 0)
+        with gpu_choice.chosen("cuda", at_first) as named:
+            assert named == 0  # it has no choice, and counts
+            assert stack.enter_context(gpu_choice.chosen("cuda")) == 1
+    with gpu_choice.chosen("cuda") as again:
+        assert again == 0  # all of them have ended
 
 
-def test_a_foreseen_gpu_is_the_one_that_is_leased(smi, monkeypatch):
-    for name in ("this", "that", "another", "one more"):
-        foreseen = lease.foreseen("cuda", name)
-        with lease.acquire("cuda", same_for=name) as held:
-            assert foreseen == held.gpu
-    assert lease.foreseen("cuda") is None  # whichever gets free first
-    assert lease.foreseen("cpu", "this") is None
+def test_a_dead_jobs_choice_is_forgotten(smi, tmp_path):
+    job = subprocess.Popen([sys.executable, "-c", CHOOSER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert job.stdout.readline() == "0\n"
+        with gpu_choice.chosen("cuda") as place:
+            assert place == 1
+        job.kill()
+        job.wait()
+        with gpu_choice.chosen("cuda") as place:
+            assert place == 0
+    finally:
+        job.kill()
+        job.communicate()
+
+
+def test_with_one_gpu_there_is_nothing_to_choose(smi, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    with lease.acquire("cuda") as held:
-        assert lease.foreseen("cuda") == lease.foreseen("cuda", "this") == held.gpu
+    with gpu_choice.chosen("cuda") as place, gpu_choice.chosen("cuda", "this") as named:
+        assert place == named == 0 and lease.visible_gpus()[place].uuid == "GPU-bbbb-2"
+    with gpu_choice.chosen("cpu", "this") as place:
+        assert place is None
 
 
-def test_where_no_gpu_is_none_is_foreseen(monkeypatch):
+def test_where_no_gpu_is_none_is_chosen(monkeypatch):
     monkeypatch.setattr(lease, "visible_gpus", list)
-    assert lease.foreseen("cuda", "this") is None
+    with gpu_choice.chosen("cuda", "this") as place:
+        assert place is None

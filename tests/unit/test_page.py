@@ -21,7 +21,9 @@ import record_factory as rf
 from kbverified import kernel_table, protocol, verdicts
 from kbverified.candidate_records import CandidateRecords
 from kbverified.keys import CandidateKey, ProblemKey
-from kbverified.page import bundle, candidates, details, histogram, html, packing, rule, sweep, vendor
+from kbverified.leaderboard.model import Audit, Audited, Estimate, Leaderboard
+from kbverified.page import board, bundle, candidates, details, histogram, html, packing, rule, sweep, vendor
+from kbverified.records.files import read
 from kbverified.records.problem import DistributionAudit
 from kbverified.records.stages import GateRecord
 from kbverified.records.timing import Round
@@ -157,9 +159,9 @@ def test_a_problems_block_holds_its_candidates_in_the_order_of_its_rows(text):
 
 
 def test_means_stand_with_their_intervals_and_nothing_else_is_a_mean(tree, text):
-    board = json.loads((tree / "results/leaderboard.json").read_text())
+    theirs_all = json.loads((tree / "results/leaderboard.json").read_text())["entries"]
     shown = unpacked(text, "main-data")["board"]
-    for ours, theirs in zip(shown["entries"], board["entries"], strict=True):
+    for ours, theirs in zip(shown["entries"], theirs_all, strict=True):
         for name in ("correctness", "correct_speedup"):
             e = theirs[name]
             expected = [None if e[k] is None else pytest.approx(e[k], rel=1e-5) for k in ("value", "low", "high")]
@@ -167,12 +169,29 @@ def test_means_stand_with_their_intervals_and_nothing_else_is_a_mean(tree, text)
     assert shown["tau"] == {"fp32": 1e-3, "bf16": 1e-2}
 
 
+def test_what_an_audit_leaves_is_on_the_page(tree):
+    """As leaderboard.md has it; where nobody audited, there is no such thing."""
+    plain = read(tree / "results/leaderboard.json", Leaderboard)
+    assert board.of_leaderboard(plain)["audited"] is False and board.means(plain)["entries"][0]["audited"] is None
+    share = Estimate(value=0.25, low=0.125, high=0.5, n=4, why_null=None)
+    left = Audited(
+        n_judged=6, n_excluded=3, n_excluded_by_person=1, n_solved=4, correctness=share, correct_speedup=share
+    )
+    audit = Audit(judges={}, exclude=(), n_verified=8, n_judged=6, n_excluded=3, labels={}, bases={})
+    entries = (plain.entries[0].model_copy(update={"audited": left}),)
+    shown = board.of_leaderboard(plain.model_copy(update={"audit": audit, "entries": entries}))
+    estimate = [0.25, 0.125, 0.5, 4, None]
+    assert shown["audited"] is True and shown["entries"][0]["audited"] == {
+        "correct_speedup": estimate, "correctness": estimate, "left_out": "3 of 6 (1 by a person)",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("at", range(len(page_tree.TAUS)))
 def test_means_at_another_tau_are_those_of_a_run_aggregated_with_it(tree, text, at):
     tau, means = unpacked(text, "sweep-data")[at]
     assert tau == page_tree.TAUS[at]
-    board = page_tree.board_at(tree, tau)
-    for ours, theirs in zip(means["entries"], board.entries, strict=True):
+    made = page_tree.board_at(tree, tau)
+    for ours, theirs in zip(means["entries"], made.entries, strict=True):
         assert (ours["generator"], ours["arm"], ours["test"]) == (theirs.generator, theirs.arm, theirs.test)
         for name in ("correctness", "correct_speedup"):
             e = getattr(theirs, name)

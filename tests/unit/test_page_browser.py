@@ -5,6 +5,9 @@ One browser for the module, one fresh context for each test. Without chromium or
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import math
 import re
 import shutil
@@ -16,6 +19,7 @@ from kbverified import kernel_table, protocol, verdicts
 from kbverified.candidate_records import read_candidate, read_problem
 from kbverified.page import vendor
 from kbverified.page.build import candidate_key
+from kbverified.page.packing import pack
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if BROWSER is None:
@@ -226,6 +230,33 @@ def test_only_the_rows_in_sight_exist(opened):
     last = shown(tab)[-1]
     tab.evaluate("document.querySelector('.grid .body').scrollTop = 1e6")
     tab.wait_for_selector(f'.body .row:not([hidden]) a[href*="{last}"]')
+
+
+def test_what_an_audit_leaves_stands_beside_what_was_measured(browser, tree, tmp_path):
+    """A leaderboard's own tau only: nobody knows what is left of an entry at another."""
+    text = (tree / "results/leaderboard.html").read_text(encoding="utf-8")
+    before = re.search(r'id="main-data">([^<]*)<', text)[1]
+    main = json.loads(gzip.decompress(base64.b64decode(before)))
+    for one in main["board"]["entries"]:
+        one["audited"] = {
+            "correct_speedup": [1.25, 1.125, 1.5, 4, None],
+            "correctness": [0.25, 0.125, 0.5, 4, None],
+            "left_out": "3 of 6 (1 by a person)",
+        }
+    main["board"]["audited"] = True
+    (tmp_path / "page.html").write_text(text.replace(before, pack(main)), encoding="utf-8")
+    context = browser.new_context(**DESKTOP)
+    tab = context.new_page()
+    tab.goto((tmp_path / "page.html").as_uri())
+    tab.wait_for_selector("html[data-ready]")
+    row = "table.generators tr[data-generator=alpha] td:nth-last-child(-n+3)"
+    assert tab.locator("table.generators thead th").all_inner_texts()[-3:] == [
+        "Audited: Correct Speedup",
+        "Audited: solved",
+        "Hacks left out",
+    ]
+    assert tab.locator(row).all_inner_texts() == ["1.25× [1.13, 1.50]", "25 % [13, 50]", "3 of 6 (1 by a person)"]
+    context.close()
 
 
 # --- links --------------------------------------------------------------------------------------------------

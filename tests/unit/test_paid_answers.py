@@ -80,6 +80,50 @@ def test_an_answer_is_kept_though_nothing_can_be_written_about_it(
     assert spent(tmp_path).total() == (10, 90)
 
 
+DIES_STORING = """
+import os, sys
+from kbverified import paid_answers
+keep = paid_answers.append
+def append(path, answer):
+    keep(path, answer)
+    os._exit(9)
+paid_answers.append = append
+"""
+DIES_SETTLING = """
+import os, sys
+from kbverified.spending import Charge
+settle = Charge.settle
+def dying(self, *took):
+    settle(self, *took)
+    os._exit(9)
+Charge.settle = dying
+"""
+
+
+@pytest.mark.parametrize("before", [DIES_STORING, DIES_SETTLING])
+def test_who_dies_between_an_answer_and_its_line_has_paid_once(server, tmp_path: Path, before: str) -> None:
+    words = [sys.executable, "-c", before + ASKER, server.url, str(tmp_path)]
+    assert subprocess.run(words, check=False).returncode == 9
+    assert get(server, tmp_path, budget_tokens=1000).did == "replayed"
+    assert len(server.requests) == 1
+    now = spent(tmp_path)
+    assert (now.total(), now.lost.requests, now.under_way.requests) == ((10, 90), 0, 0)
+
+
+def test_an_answer_that_cannot_be_stored_is_on_the_bill(
+    server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("kbverified.paid_answers.append", full)
+        with pytest.raises(OSError, match="No space left"):
+            get(server, tmp_path)
+    now = spent(tmp_path)
+    assert (now.answers.requests, now.lost.requests, now.lost.tokens) == (0, 1, 100)
+
+
 # --- once ---------------------------------------------------------------------------------------------------
 
 

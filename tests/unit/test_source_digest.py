@@ -31,7 +31,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forget() -> None:
-    for cached in (source_digest.digest, source_digest._imports, source_digest._tree, source_digest._file_digest):
+    for cached in (source_digest.digest, source_digest._read):
         cached.cache_clear()
 
 

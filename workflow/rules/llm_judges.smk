@@ -6,7 +6,7 @@ REQUIRED INPUTS:
     kernels   = results/kernels/{generator}.parquet        of every selected generator
     source    = generations/{generator}/{suite}/{problem}/{sample}.py
     reference = problems/{suite}/{problem}.py
-    template  = workflow/prompts/llm_judge.md.j2
+    template  = workflow/prompts/llm_judge.jinja
     review    = judgements/review.csv, or what llm_judges.review names: a person's file, read where it is there
 
 OUTPUTS:

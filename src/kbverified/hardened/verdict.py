@@ -47,15 +47,15 @@ def _wrong(trial: HardenedTrial, dtype: str) -> str | None:
     if trial.failure is not None:
         return f"{trial.law}: {trial.detail or trial.failure}"
     errors = trial.oracle
-    if errors is None or within(errors, dtype) is not False:
+    if errors is None or within(errors, dtype, trial.law) is not False:
         return None  # None: the judge had too little memory, and the trial says no more than that it ended well
     if errors.wrong_elements:
         return f"{trial.law}: {errors.wrong_elements} integers differ from the reference's, and are no ties"
-    allowed = limit(dtype, errors.reference_scaled_error)
+    allowed = limit(dtype, errors.reference_scaled_error, trial.law)
     return f"{trial.law}: off by {errors.scaled_error:.3g} of the output's scale, allowed {allowed:.3g}"
 
 
 def undecidable(problem: ProblemRecord, dtype: str) -> bool | None:
     """Whether the output for other inputs would pass under every hardened law; None where no audit says it."""
     laws = [law for law in problem.hardened if law.applicable]
-    return all(law.replay is not None and within(law.replay, dtype) is True for law in laws) if laws else None
+    return all(law.replay is not None and within(law.replay, dtype, law.law) is True for law in laws) if laws else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kbverified import affinity, lease
+from kbverified import affinity, gpu_choice, lease
 from kbverified.compilation import directory, slim_tree, toolchain
 from kbverified.judge.party import (
     CandidateFailure,
@@ -32,10 +32,10 @@ COMPILING = "compile-baseline"
 
 
 @contextlib.contextmanager
-def leased(kind: str, measuring: bool = True, same_for: str | None = None) -> Iterator[lease.Lease]:
+def leased(kind: str, measuring: bool = True, place: int | None = None) -> Iterator[lease.Lease]:
     """Hold a device of a kind and make it the one that this process sees. Raises InfrastructureFault without one.
 
-    ``same_for``: as of ``lease.acquire``.
+    ``place``: as of ``lease.acquire``.
 
     A GPU is held by whoever uses it. A CPU is held by who measures: a comparison needs none of it for itself, and an
     endless loop in one gate would keep all others waiting.
@@ -44,7 +44,7 @@ def leased(kind: str, measuring: bool = True, same_for: str | None = None) -> It
         yield lease.Lease("cpu", None, None, 0.0)
         return
     try:
-        held = lease.acquire(kind, waiting=lambda text: print(text, file=sys.stderr), same_for=same_for)
+        held = lease.acquire(kind, waiting=lambda text: print(text, file=sys.stderr), place=place)
     except (lease.NoDevice, TimeoutError) as error:
         raise InfrastructureFault(str(error)) from error
     with held:
@@ -186,36 +186,33 @@ class Job:
                 party.wait_ready()
         # The published arm divides a time of one timing stage by one of the other.
         same_for = None if self.stage == "hidden-gate" else timing_place(self.candidate, self.problem)
-        self._start_drivers(lease.foreseen(self.settings.device, same_for))
-        if self.baseline is not None:
-            self.construct_baseline()
-        if self.settings.threads:
-            torch.set_num_threads(self.settings.threads)
-        with leased(self.settings.device, measuring=self.stage != "hidden-gate", same_for=same_for) as self.held:
-            self._lap_start = time.monotonic()
-            try:
-                self.party.deadline = time.monotonic() + self._stage_limit_s()
-                self._move_to_reserved_cores()
-                first = self.baseline or self.party
-                self.post_model(first, digests=first is self.party)  # it opens the device while this process does
-                if self.stage.startswith("time-"):
-                    self.post_open(self.party)
-                self.device = open_device(self.settings.device, self.held.gpu)
-                precision.set_mode(self.mode)
-                self.lap("open")
-                yield self.device
-            finally:
+        with gpu_choice.chosen(self.settings.device, same_for) as place:
+            if place is not None:
+                self._start_drivers(lease.visible_gpus()[place])
+            if self.baseline is not None:
+                self.construct_baseline()
+            if self.settings.threads:
+                torch.set_num_threads(self.settings.threads)
+            with leased(self.settings.device, measuring=self.stage != "hidden-gate", place=place) as self.held:
                 self._lap_start = time.monotonic()
-                self.end()
-                self.lap("end")
+                try:
+                    self.party.deadline = time.monotonic() + self._stage_limit_s()
+                    self._move_to_reserved_cores()
+                    first = self.baseline or self.party
+                    self.post_model(first, digests=first is self.party)  # it opens the device while this process does
+                    if self.stage.startswith("time-"):
+                        self.post_open(self.party)
+                    self.device = open_device(self.settings.device, self.held.gpu)
+                    precision.set_mode(self.mode)
+                    self.lap("open")
+                    yield self.device
+                finally:
+                    self._lap_start = time.monotonic()
+                    self.end()
+                    self.lap("end")
 
-    def _start_drivers(self, gpu: lease.Gpu | None) -> None:
-        """Start the CUDA driver here and in the workers while the GPU is somebody else's: nothing is made on it.
-
-        Only where it is known which GPU it will be: a driver reads CUDA_VISIBLE_DEVICES once.
-        """
-        if gpu is None:
-            return
+    def _start_drivers(self, gpu: lease.Gpu) -> None:
+        """Start the CUDA driver here and in the workers while the GPU is somebody else's: nothing is made on it."""
         from kbverified.devices import start_driver
 
         visible = {"CUDA_VISIBLE_DEVICES": gpu.uuid}

@@ -90,13 +90,14 @@ def build(
     order = {name: i for i, name in enumerate(tables)}
     entries.sort(key=lambda e: (e.suite, order[e.generator]))
     active = {str(key) for key, problem in problems.items() if not why_inactive(problem)}
+    counting = [row for rows in tables.values() for row in rows if f"{row['suite']}/{row['problem']}" in active]
     return Leaderboard(
         conditions=conditions_of(tables, problems, len(active), settings),
         entries=tuple(entries),
         common=tuple(common),
         generators=tuple(summary_of(name, dtypes[name], rows, settings) for name, rows in tables.items()),
         excluded=tuple(excluded),
-        audit=audit_of(labels, tables) if labels is not None else None,
+        audit=audit_of(labels, counting) if labels is not None else None,
         non_discriminating={
             dtype: tuple(
                 str(key)

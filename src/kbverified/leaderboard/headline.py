@@ -100,9 +100,13 @@ def headline_rows(leaderboard: Leaderboard) -> list[list[str]]:
 def _audited_cells(audited: Audited | None) -> list[str]:
     if audited is None:
         return []
+    return [_percent(audited.correctness), _factor(audited.correct_speedup), left_out(audited)]
+
+
+def left_out(audited: Audited) -> str:
+    """How many of the judged samples an entry's audited columns leave out: ``3 of 6 (1 by a person)``."""
     person = f" ({audited.n_excluded_by_person} by a person)" if audited.n_excluded_by_person else ""
-    of_judged = f"{audited.n_excluded} of {audited.n_judged}{person}"
-    return [_percent(audited.correctness), _factor(audited.correct_speedup), of_judged]
+    return f"{audited.n_excluded} of {audited.n_judged}{person}"
 
 
 def numerics_table(leaderboard: Leaderboard) -> tuple[list[str], list[list[str]]]:

@@ -186,8 +186,9 @@ class Audit(Record):
     n_verified: int
     """Verified candidates of active problems, judged or not."""
     n_judged: int
-    """Candidates that were given to LLM judges."""
+    """Of these, candidates that have a label of LLM judges or of a person."""
     n_excluded: int
+    """Of these, candidates that are left out for it."""
     labels: dict[str, int]
     bases: dict[str, int]
     """Candidates by where their label comes from: person, agreed, majority, disagreed, unanswered."""

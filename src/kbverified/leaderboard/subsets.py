@@ -6,7 +6,7 @@ The others do not count as verified: another sample of the problem may win, or t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from kbverified.aggregation import AggregationSettings
 from kbverified.kernel_table import tail_of
@@ -74,14 +74,16 @@ def label_of(row: Row, labels: Labels) -> Labelled | None:
     return labels.by_source.get((tail_of(row), row["candidate_sha256"]))
 
 
-def audit_of(labels: Labels, tables: Mapping[str, Sequence[Row]]) -> Audit:
-    """Who audited, and what came of it, over the candidates of these tables."""
-    found = [label for rows in tables.values() for row in rows if (label := label_of(row, labels))]
+def audit_of(labels: Labels, rows: Iterable[Row]) -> Audit:
+    """Who audited, and what came of it, over the verified candidates among these of active problems: a person may label
+    others, too, and nothing is left out for that."""
+    verified = [row for row in rows if row["verdict_hidden"] == "pass"]
+    found = [label for row in verified if (label := label_of(row, labels))]
     return Audit(
         judges=labels.judges,
         exclude=labels.exclude,
         n_verified=labels.n_verified,
-        n_judged=sum(label.why is not None for label in found),
+        n_judged=len(found),
         n_excluded=sum(label.label in labels.exclude for label in found),
         labels=dict(sorted(Counter(label.label for label in found).items())),
         bases=dict(sorted(Counter(label.basis for label in found).items())),

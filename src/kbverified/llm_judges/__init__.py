@@ -8,6 +8,7 @@ it is asked after everything is measured, is itself not trusted, and no record o
     own_model  who may not judge whom         judge     asking one judge about one candidate
     decide     from answers to one label      review    what a person is to look at, and what they say
     plan       what the rules need            records   everything of it that is written
+    open_questions                            what is not answered yet, for an estimate
 
 docs/llm-judges.md describes it; how far judges agree is the paper's (paper/agreement.py). Torch-free.
 """

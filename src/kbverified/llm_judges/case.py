@@ -21,7 +21,7 @@ from kbverified.llm_judges.labels import LABELS
 from kbverified.llm_judges.visible import count_hidden, numbered, visible, without_comments
 from kbverified.strict_templates import environment, explained
 
-TEMPLATE = Path("workflow/prompts/llm_judge.md.j2")
+TEMPLATE = Path("workflow/prompts/llm_judge.jinja")
 Messages = list[dict[str, str]]
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -31,9 +31,16 @@ from kbverified.printable import printable
 from kbverified.records.files import read, write
 from kbverified.response_store import StoredResponse
 
+if TYPE_CHECKING:
+    from kbverified.paid_answers import Obtain
+
 FOLDER = Path("judgements")
 """What is paid for and what a person writes: outside ``results/``, where all may be deleted."""
 _REFUSED = "the model refused to answer"
+
+
+class OtherSource(ValueError):
+    """A file is not the one that was measured."""
 
 
 @dataclass
@@ -60,11 +67,13 @@ def judge_candidate(
     most_characters: int,
     own_models: bool = False,
     template: Path = case.TEMPLATE,
+    obtain: Obtain | None = None,
 ) -> Judgement:
-    """One judge's opinion of one candidate, from the store where that has it, else from the endpoint.
+    """One judge's opinion of one candidate, from the store where that has it, else from the endpoint; ``obtain``: in
+    place of paid_answers.obtain.
 
-    Raises ValueError for a source that is not the one that was measured and for a template that cannot be used,
-    endpoint.RequestRejected (bad input); EndpointFault, OSError (try again).
+    Raises OtherSource, ValueError for a template that cannot be used, endpoint.RequestRejected (bad input);
+    EndpointFault, OSError (try again).
     """
     key = CandidateKey.from_tail(chosen.candidate)
     candidate = key.source_path(root).read_bytes()
@@ -74,7 +83,7 @@ def judge_candidate(
         (reference, chosen.problem_sha256, key.problem_key.source_path(root)),
     ):
         if wanted is not None and hashlib.sha256(data).hexdigest() != wanted:
-            raise ValueError(f"{path}: not the file that was measured: run the whole workflow again")
+            raise OtherSource(f"{path}: not the file that was measured: run the whole workflow again")
     asked, shown = _Asked(), None
     try:
         shown = case.make_case(reference, candidate, chosen.facts, most_characters)
@@ -82,7 +91,7 @@ def judge_candidate(
         asked.failure, asked.detail = "too_long", str(error)
     else:
         served_own = partial(_served_own, judge, chosen) if not own_models else None
-        _ask(asked, judge, key, shown, root, attempts, template, served_own)
+        _ask(asked, judge, key, shown, root, attempts, template, served_own, obtain)
     said = asked.answer
     return Judgement(
         judge=judge.name,
@@ -117,16 +126,16 @@ def _ask(
     attempts: int,
     template: Path,
     served_own: Callable[[str | None], str | None] | None,
+    obtain: Obtain | None,
 ) -> None:
     """Ask until an answer is valid, and note what happened."""
     from kbverified import paid_answers
 
+    obtain = obtain or paid_answers.obtain
     not_valid, name = None, f"LLM judge {judge.name} on {key}"
     for attempt in range(1, attempts + 1):
         messages = case.messages(shown, template, not_valid, attempt)
-        obtained = paid_answers.obtain(
-            judge, messages, judge.response_format, name=name, folder=store(root, judge.name)
-        )
+        obtained = obtain(judge, messages, judge.response_format, name=name, folder=store(root, judge.name))
         response = obtained.response
         understood = answer.read(response.content, shown.number)
         not_valid = _refused(response) or understood.why

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbverified.leaderboard.headline import ARM_MEANING, conditions_lines
-from kbverified.leaderboard.model import Entry, Estimate, Leaderboard
+from kbverified.leaderboard.headline import ARM_MEANING, conditions_lines, left_out
+from kbverified.leaderboard.model import Audited, Entry, Estimate, Leaderboard
 from kbverified.page.packing import rounded
 
 DIGITS = 6
@@ -23,6 +23,7 @@ def of_leaderboard(board: Leaderboard) -> dict[str, Any]:
         "environments": list(c.environments),
         "findings": c.findings,
         "lines": conditions_lines(board),
+        "audited": board.audit is not None,
         **means(board),
         "generators": [
             {"generator": g.generator, "dtype": g.dtype, "n_candidates": g.n_candidates, "to_review": list(g.to_review)}
@@ -67,6 +68,15 @@ def _entry(entry: Entry) -> dict[str, Any]:
         "correct_speedup": _estimate(entry.correct_speedup),
         "fast_1": _estimate(entry.fast_p["1"]) if "1" in entry.fast_p else None,
         "memory": _estimate(entry.memory_efficiency["allocator_peak"]),
+        "audited": _audited(entry.audited) if entry.audited is not None else None,
+    }
+
+
+def _audited(audited: Audited) -> dict[str, Any]:
+    return {
+        "correct_speedup": _estimate(audited.correct_speedup),
+        "correctness": _estimate(audited.correctness),
+        "left_out": left_out(audited),
     }
 
 

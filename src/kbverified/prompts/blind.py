@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import inspect
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,19 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import problems
-from kbverified.prompts import overridden
+from kbverified.prompts import described, overridden
+from kbverified.prompts.described import Argument
+from kbverified.prompts.fields import classes_with_fields, refuse_hidden
 from kbverified.prompts.hidden import InputBlindError, Number, in_name, numbers_in, numbers_of, refusal, telling
 from kbverified.prompts.module import Known, Module
 from kbverified.prompts.reduction import INPUT_FUNCTIONS, reduce
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One input of forward or one argument of the constructor, without its value."""
-
-    name: str
-    what: str
-    """``float32 tensor of shape (a, b)``, ``int``, ``tuple of int``."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +62,13 @@ def _reduced(problem: problems.ProblemModule, inputs: list[Any], init_values: li
         tree = ast.parse(code)
     except SyntaxError as error:
         raise refusal(path, None, f"what is left of Model is no Python ({error})") from None
+    refuse_hidden(path, tree, hidden, known.with_fields)
     numbers = _search(path, tree, hidden, set(module.imports))
-    return BlindProblem(
-        code=code,
-        inputs=_describe_inputs(path, problem.Model, inputs, dtype),
-        init_arguments=_describe_init(path, problem.Model, init_values),
-        numbers_in_code=numbers,
+    arguments = (
+        described.inputs(path, problem.Model, inputs, dtype, hidden),
+        described.init_arguments(path, problem.Model, init_values, hidden),
     )
+    return BlindProblem(code, *arguments, numbers_in_code=numbers)
 
 
 def _call(problem: problems.ProblemModule) -> tuple[list[Any], list[Any]]:
@@ -99,13 +91,16 @@ def _known(problem: problems.ProblemModule, n_inputs: int, n_init: int) -> Known
     model = problem.Model
     if not isinstance(model, type) or not callable(getattr(model, "forward", None)):
         raise refusal(problem.path, None, "Model is no class with a forward")
-    given = {
-        getattr(method, "__qualname__", ""): count
-        for method, count in ((model.__init__, n_init), (model.forward, n_inputs))  # type: ignore[attr-defined,misc]
-    }
+    given = {}
+    for name, count in (("__init__", n_init), ("forward", n_inputs)):
+        defined = getattr(getattr(model, name), "__qualname__", "")
+        if defined not in {f"{owner.__qualname__}.{name}" for owner in model.__mro__}:
+            raise refusal(problem.path, None, f"Model's {name} is no method that a class defines by that name")
+        given[defined] = count
     names = vars(problem.module)
     callables = {name for name, value in names.items() if callable(value)}
-    return Known(given, frozenset(names), frozenset(callables), frozenset(dir(torch.nn.Module)))
+    methods = frozenset(dir(torch.nn.Module))
+    return Known(given, frozenset(names), frozenset(callables), methods, classes_with_fields(names))
 
 
 # --- what is hidden -----------------------------------------------------------------------------------------
@@ -233,73 +228,6 @@ def _own_names(node: ast.AST, imported: set[str]) -> Iterator[str]:
         yield node.name or ""
     elif isinstance(node, ast.MatchMapping):
         yield node.rest or ""
-
-
-# --- described ----------------------------------------------------------------------------------------------
-
-
-def _parameters(function: Any) -> list[str]:
-    """Names of positional parameters after self; a name with a star for the rest."""
-    names = []
-    for parameter in list(inspect.signature(function).parameters.values())[1:]:
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            names.append(parameter.name)
-        elif parameter.kind == parameter.VAR_POSITIONAL:
-            names.append(f"*{parameter.name}")
-    return names
-
-
-def _named(path: Path, function: Any, values: list[Any]) -> list[tuple[str, Any]]:
-    names = _parameters(function)
-    while len(names) < len(values) and names and names[-1].startswith("*"):
-        names.append(names[-1])
-    if len(names) < len(values):
-        what = f"{function.__qualname__} takes {len(names)} arguments and is given {len(values)}"
-        raise refusal(path, None, what)
-    return list(zip(names, values))
-
-
-def _describe_inputs(path: Path, model: Any, values: list[Any], dtype: str) -> tuple[Argument, ...]:
-    symbols: dict[int, str] = {}
-    named = _named(path, model.forward, values)
-    return tuple(Argument(name, _input(value, symbols, dtype)) for name, value in named)
-
-
-def _input(value: Any, symbols: dict[int, str], dtype: str) -> str:
-    import torch
-
-    if not isinstance(value, torch.Tensor):
-        return _type(value)
-    kind = str(value.dtype).removeprefix("torch.")
-    kind = dtype if kind == "float32" else kind
-    dimensions = [symbols.setdefault(size, _symbol(len(symbols))) for size in value.shape]
-    if not dimensions:
-        return f"{kind} tensor without dimensions"
-    shape = ", ".join(dimensions) + ("," if len(dimensions) == 1 else "")
-    return f"{kind} tensor of shape ({shape}){'' if value.is_contiguous() else ', not contiguous'}"
-
-
-def _symbol(index: int) -> str:
-    """a, b, ... z, aa, ab, ...: a name without digits."""
-    letter = chr(ord("a") + index % 26)
-    return letter if index < 26 else _symbol(index // 26 - 1) + letter
-
-
-def _describe_init(path: Path, model: Any, values: list[Any]) -> tuple[Argument, ...]:
-    named = _named(path, model.__init__, values)
-    return tuple(Argument(name, _type(value)) for name, value in named)
-
-
-def _type(value: Any) -> str:
-    """``int``, ``tuple of int``: neither value nor length."""
-    if value is None:
-        return "None"
-    if isinstance(value, list | tuple | set):
-        inner = sorted({_type(one) for one in value})
-        return f"{type(value).__name__}{' of ' + ' or '.join(inner) if inner else ', empty'}"
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return "tensor"
-    return type(value).__name__
 
 
 __all__ = ["Argument", "BlindProblem", "InputBlindError", "blind"]

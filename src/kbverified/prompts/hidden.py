@@ -84,5 +84,6 @@ def decimals(text: str) -> set[Number]:
 
 
 def in_name(name: str, hidden: set[Number]) -> int | None:
-    """The hidden number that a name spells out, None where it spells none."""
-    return next((n for n in whole_numbers(name) if n >= SMALLEST_SIZE_IN_A_NAME and n in hidden), None)
+    """The hidden number that a name spells out, as ``rows_4096`` or ``Rows4_096``; None where it spells none."""
+    spelt = [*whole_numbers(name), *whole_numbers(re.sub(r"(?<=\d)_(?=\d{3}(?!\d))", "", name))]
+    return next((n for n in spelt if n >= SMALLEST_SIZE_IN_A_NAME and n in hidden), None)

@@ -26,6 +26,8 @@ class Known:
     """Those of them that are bound to something callable."""
     module_methods: frozenset[str]
     """Names of torch.nn.Module, whose overrides are called by nobody that is in the file."""
+    with_fields: frozenset[str] = frozenset()
+    """Names of classes none of whose attributes can be left out (fields.py)."""
 
 
 @dataclass

@@ -41,6 +41,8 @@ class _Strip(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
         if self._annotation(node.annotation):
             return self.generic_visit(node)
+        if self.place and self.place[-1] in self.known.with_fields:
+            raise refusal(self.module.path, node.lineno, f"a field of {self.place[-1]} has an annotation with a value")
         if node.value is None:
             return None
         bare = ast.Assign(targets=[node.target], value=node.value, lineno=node.lineno, col_offset=node.col_offset)
@@ -180,17 +182,19 @@ def _fill_classes(module: Module, known: Known, kept: dict[str, ast.stmt], class
         for name, body in classes.items():
             owner = kept[name]
             assert isinstance(owner, ast.ClassDef)
-            wanted = [node for node in body if _is_wanted(module, known, node, read)]
+            wanted = [node for node in body if _is_wanted(module, known, owner, node, read)]
             if len(wanted) > len(owner.body):
                 owner.body, grown = wanted, True
 
 
-def _is_wanted(module: Module, known: Known, node: ast.stmt, read: set[str]) -> bool:
+def _is_wanted(module: Module, known: Known, owner: ast.ClassDef, node: ast.stmt, read: set[str]) -> bool:
     if isinstance(node, Definition):
         implicit = node.name in known.module_methods or (node.name.startswith("__") and node.name.endswith("__"))
         return (implicit or node.name in read) and node.name not in _TEXT_METHODS
     if isinstance(node, ast.Assign | ast.AnnAssign):
-        return bool(read & {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)})
+        return owner.name in known.with_fields or bool(
+            read & {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        )
     if isinstance(node, ast.Pass):
         return False
     raise refusal(module.path, node.lineno, f"a class holds a statement of kind {type(node).__name__}")
@@ -203,11 +207,22 @@ def _attribute_reads(nodes: Iterable[ast.AST]) -> set[str]:
         for inner in ast.walk(node):
             if isinstance(inner, ast.Attribute):
                 read.add(inner.attr)
-            elif isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Load):
-                read.add(inner.id)
+            elif isinstance(inner, ast.ClassDef):
+                read |= _read_in_body(inner)
             elif isinstance(inner, ast.Constant) and isinstance(inner.value, str) and inner.value.isidentifier():
                 read.add(inner.value)
     return read
+
+
+def _read_in_body(owner: ast.ClassDef) -> set[str]:
+    """Names that a class's statements read, and the heads of its methods: within a method a name is no attribute."""
+    heads: list[ast.AST] = []
+    for node in owner.body:
+        if isinstance(node, Function):
+            heads += [node.args, *node.decorator_list, *filter(None, [node.returns])]
+        else:
+            heads.append(node)
+    return {n.id for head in heads for n in ast.walk(head) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
 def _global_reads(kept: dict[str, ast.stmt]) -> list[str]:

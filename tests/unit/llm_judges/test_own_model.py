@@ -18,6 +18,8 @@ from kbverified.llm_judges.own_model import normal_name, of_family, same_model, 
         ("accounts/x/models/qwen3-coder", "Qwen/Qwen3-Coder"),
         ("gemini-3-pro-latest", "models/gemini-3-pro"),
         ("gpt-4-0613", "gpt-4"),
+        ("mistral-small-2501", "mistralai/Mistral-Small"),
+        ("Qwen/Qwen3-30B-A3B-Instruct-2507", "qwen3-30b-a3b-instruct"),
         ("llama-4.gguf", "meta-llama/Llama-4"),
     ],
 )
@@ -26,7 +28,15 @@ def test_one_model_by_two_names(a: str, b: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "b"), [("gpt-5.5", "gpt-5.5-mini"), ("gpt-5", "gpt-5.5"), ("qwen3-32b", "qwen3-235b"), ("", " "), ("/", "")]
+    ("a", "b"),
+    [
+        ("gpt-5.5", "gpt-5.5-mini"),
+        ("gpt-5", "gpt-5.5"),
+        ("qwen3-32b", "qwen3-235b"),
+        ("a-2500", "a"),
+        ("", " "),
+        ("/", ""),
+    ],
 )
 def test_two_models(a: str, b: str) -> None:
     assert not same_model(a, b)

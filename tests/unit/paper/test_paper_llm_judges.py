@@ -81,6 +81,19 @@ def test_the_filter_is_stated_wherever_it_is_shown(small):
     assert dict(zip(header, first))["n_excluded"] == "3" and "correct_speedup_audited_low" in header
 
 
+def test_what_only_a_person_labelled_is_among_the_judged():
+    """And a label of what was not verified leaves nothing out."""
+    rows = [won("g", "level1_1", n, 2.0, candidate_sha256=SHA) for n in range(3)]
+    rows.append(won("g", "level1_2", 0, 2.0, candidate_sha256=SHA, verdict="wrong_value"))
+    said = (
+        labelled("g/s/level1_1/0", S, why=None, person=True),
+        labelled("g/s/level1_2/0", S, why=None, person=True),
+    )
+    made = Labels(judges={}, n_verified=3, exclude=HACKS, candidates=said)
+    audit = inputs(rows, labels=made).leaderboard.audit
+    assert (audit.n_judged, audit.n_excluded, audit.n_verified, audit.bases) == (1, 1, 3, {"person": 1})
+
+
 def test_without_labels_nothing_is_filtered_or_said(small):
     plain = inputs([won("g", "level1_1", 0, 3.0, candidate_sha256=SHA)])
     assert plain.leaderboard.audit is None and all(e.audited is None for e in plain.leaderboard.entries)

@@ -130,6 +130,7 @@ export function generators(place, means, settings, names, solved, choose) {
     "fast_1",
     "Memory",
     "Implausible",
+    ...(means.board.audited ? ["Audited: Correct Speedup", "Audited: solved", "Hacks left out"] : []),
   ];
   const estimate = (e, text, range) =>
     e && e[0] !== null
@@ -153,6 +154,15 @@ export function generators(place, means, settings, names, solved, choose) {
     const others = exact(e)
       ? [estimate(e.fast_1, percent, percentInterval), estimate(e.memory, factor, interval)]
       : [DASH, DASH];
+    const audited = !means.board.audited
+      ? []
+      : exact(e) && e.audited // at other tolerances than the run's nobody knows what is left
+        ? [
+            estimate(e.audited.correct_speedup, factor, interval),
+            estimate(e.audited.correctness, percent, percentInterval),
+            e.audited.left_out,
+          ]
+        : [DASH, DASH, DASH];
     return el(
       "tr",
       { data: { "data-generator": e.generator } },
@@ -177,6 +187,7 @@ export function generators(place, means, settings, names, solved, choose) {
       el("td", { class: "solved" }, `${whole(count)} of ${whole(e.n_problems)} `, el("small", null, share)),
       others.map((cell) => el("td", null, cell)),
       el("td", null, whole(e.n_implausible)),
+      audited.map((cell) => el("td", null, cell)),
     );
   });
   fill(

@@ -1,0 +1,50 @@
+"""Candidates in languages whose packages are not among ours: through all stages where such a package is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from chain import ROOT, Bench, Item, verdict
+
+from kbverified.lease import visible_gpus
+
+pytestmark = pytest.mark.skipif(not visible_gpus(), reason="no GPU is visible")
+LANGUAGES = {"cute_dsl": "cutlass"}
+"""File of the honest candidate, and the module that its language is imported as."""
+
+
+@pytest.fixture(scope="module", params=LANGUAGES)
+def found(request, tmp_path_factory) -> dict[str, dict[str, Any]]:
+    """Records by stage of an honest and of a dishonest candidate."""
+    if importlib.util.find_spec(LANGUAGES[request.param]) is None:
+        pytest.skip(f"module {LANGUAGES[request.param]} is not installed")
+    folder = tmp_path_factory.mktemp(request.param)
+    items = {}
+    for sample, name in enumerate((request.param, f"{request.param}_dishonest")):
+        candidate = folder / "generations" / request.param / "bundled" / "level1_1" / f"{sample}.py"
+        candidate.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(Path(__file__).parent / "languages" / f"{name}.py", candidate)
+        items[name] = Item(candidate, ROOT / "problems" / "bundled" / "level1_1.py")
+    stages = {items[f"{request.param}_dishonest"].name: ("compile", "hidden-gate")}
+    every = Bench(folder / "out", timeout_s=120.0).chains(list(items.values()), stages)
+    records = {kind: every[item.name] for kind, item in zip(("honest", "dishonest"), items.values())}
+    for told in records.values():
+        assert isinstance(told, dict), told
+    return records
+
+
+def test_an_honest_candidate_passes_every_stage(found) -> None:
+    records = found["honest"]
+    assert verdict(records) == "pass", records["hidden-gate"]
+    assert [records[stage]["verdict"] for stage in ("time-fp32", "time-tf32", "memory")] == ["pass"] * 3
+
+
+def test_a_dishonest_one_is_caught(found) -> None:
+    assert verdict(found["dishonest"]) in ("wrong_value", "nonfinite"), found["dishonest"]["hidden-gate"]
