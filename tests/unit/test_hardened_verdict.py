@@ -12,6 +12,7 @@ from kbverified.hardened.verdict import judge, undecidable
 from kbverified.keys import ProblemKey
 from kbverified.records.problem import HardenedAudit
 from kbverified.records.trials import HardenedTrial, OracleErrors
+from kbverified.scaled_limit import within
 
 KEY = ProblemKey("kb", "level1_1")
 FLOOR = protocol.SCALED_LIMIT_FLOOR["fp32"]
@@ -65,6 +66,12 @@ def test_where_values_repeat_a_plain_running_sum_is_right():
     assert judge(gate(trial("h1_scale_and_offset", *seen)), None).verdict == "wrong_value"
     # TF32 is no running sum: its error there is beyond what any law allows.
     assert judge(gate(trial("h5_sorted_and_repeated", 4e-3, 1e-5)), None).verdict == "wrong_value"
+
+
+def test_no_law_allows_bf16_a_tenth_of_the_outputs_scale():
+    # The error of a running sum is float32's, 1e-3 at worst, and below what bf16 is allowed under every law.
+    assert within(errors(1e-3, 1e-5), "bf16", "h5_sorted_and_repeated") is True
+    assert within(errors(0.1, 1e-5), "bf16", "h5_sorted_and_repeated") is False
 
 
 def test_what_does_not_apply_says_nothing():
