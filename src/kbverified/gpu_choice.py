@@ -1,7 +1,7 @@
 """Which of several GPUs a job is going to hold, decided before it is free. Torch-free.
 
 The CUDA driver reads CUDA_VISIBLE_DEVICES once, when it is first asked anything. Whoever knows its GPU starts the
-driver while the GPU is somebody else's; who learns it with the lease does so with the device held, which took 0.27 s of
+driver while the GPU is somebody else's; who learns it with the lease does so with the device held, which took 0.2 s of
 each gate on two H200 (docs/runs/2026-11-30-h200-sixth.md).
 """
 
