@@ -367,6 +367,20 @@ def test_the_room_for_an_answer_is_held_while_it_is_asked_for(server: EndpointSe
     assert not list(tmp_path.glob(".incoming-*"))
 
 
+def test_an_answer_is_kept_though_its_room_is_gone(server: EndpointServer, tmp_path: Path, monkeypatch) -> None:
+    """As where another machine, on which locks do not hold, takes it for a dead process's."""
+    ask = endpoint.send
+
+    def swept(*sent: Any) -> Any:
+        (room,) = tmp_path.glob(".incoming-*")
+        room.unlink()
+        return ask(*sent)
+
+    monkeypatch.setattr(endpoint, "send", swept)
+    assert get(server, tmp_path).response.content == "x = 1\n"
+    assert get(server, tmp_path).did == "replayed" and len(server.requests) == 1
+
+
 def test_a_store_that_cannot_be_written_costs_nothing(server: EndpointServer, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file where a folder should be")
     with pytest.raises(OSError, match="file"):
