@@ -10,8 +10,9 @@ host and the second on several. Nothing is measured here; the runs are
     rm -r results/{hidden-gate,time-fp32,time-tf32,memory}
     CUDA_VISIBLE_DEVICES=0 kbverified device-run --list LIST --out ONE --no-audit ...
 
-- stages an hour: from the end of the first GPU stage to the end of the last, so without Snakemake's start; audits and
-  compiling are not counted.
+- stages an hour: from when the first GPU stage held its device to the end of the last, so without Snakemake's start;
+  audits and compiling are not counted. From the end of the first, several devices would have most of their first stages
+  for nothing: two without any loss would seem to do more than twice the work.
 - busy: share of that time that a stage held the device.
 - ratio: baseline / candidate of the timing stages. Where the candidates are renamed references it is 1 in truth, on
   each device, whatever the others do.
@@ -26,7 +27,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.aa import repeats
-from benchmarks.end_to_end import pace_per_hour
 from benchmarks.launches import GPU_STAGES
 from benchmarks.run_records import Run, end_s, load
 from benchmarks.summaries import Spread, number, spread, table, write
@@ -60,7 +60,7 @@ class Pace:
     devices: list[Device]
     stages: int
     wall_s: float
-    """From the end of the first GPU stage to the end of the last."""
+    """From the beginning of the first GPU stage's hold to the end of the last."""
     per_hour: float
     holds: dict[str, Spread]
     """By stage, seconds."""
@@ -83,20 +83,19 @@ class Comparison:
 def pace(run: Run) -> Pace:
     """Of the GPU stages that ran. Raises ValueError for fewer than two, and for records that name no device."""
     records = {(stage, key): record for stage in GPU_STAGES for key, record in run.of(stage)}
-    ends_s = sorted(end_s(record) for record in records.values())
-    per_hour = pace_per_hour(ends_s)
-    if per_hour is None:
-        raise ValueError(f"{len(records)} GPU stages ran: a pace needs two, which ended one after the other")
-    wall_s = ends_s[-1] - ends_s[0]
+    if len(records) < 2:
+        raise ValueError(f"{len(records)} GPU stages ran: a pace needs two")
+    held_s = {name: record.provenance.device_hold_s or 0.0 for name, record in records.items()}
+    began_s = min(end_s(record) - held_s[name] for name, record in records.items())
+    wall_s = max(map(end_s, records.values())) - began_s
     by_device: dict[str, list[tuple[str, CandidateKey]]] = {}
     for name, record in records.items():
         by_device.setdefault(_uuid(record, name[1]), []).append(name)
     devices = []
     for uuid, names in sorted(by_device.items()):
-        held_s = sum(records[name].provenance.device_hold_s or 0.0 for name in names)
         ratios = _ratios(run, [name for name in names if isinstance(records[name], TimeRecord)])
         furthest = max(ratios, key=lambda ratio: abs(ratio - 1), default=None)
-        devices.append(Device(uuid, len(names), held_s / wall_s, spread(ratios), furthest))
+        devices.append(Device(uuid, len(names), sum(held_s[name] for name in names) / wall_s, spread(ratios), furthest))
     holds = {
         s: spread(r.provenance.device_hold_s for (stage, _), r in records.items() if stage == s) for s in GPU_STAGES
     }
@@ -104,7 +103,7 @@ def pace(run: Run) -> Pace:
         devices,
         len(records),
         wall_s,
-        per_hour,
+        3600 * len(records) / wall_s,
         {stage: found for stage, found in holds.items() if found is not None},
     )
 

@@ -1,7 +1,7 @@
 """Which of several GPUs a job is going to hold, decided before it is free. Torch-free.
 
 The CUDA driver reads CUDA_VISIBLE_DEVICES once, when it is first asked anything. Whoever knows its GPU starts the
-driver while the GPU is somebody else's; who learns it with the lease does so with the device held, which took 0.27 s of
+driver while the GPU is somebody else's; who learns it with the lease does so with the device held, which took 0.2 s of
 each gate on two H200 (docs/runs/2026-11-30-h200-sixth.md).
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from kbverified import lease
 
@@ -34,15 +35,37 @@ def chosen(kind: str, same_for: str | None = None) -> Iterator[int | None]:
 
 
 def _take_slot(uuids: list[str], places: list[int]) -> tuple[int, int]:
-    """The first free slot in the order of their numbers, across these GPUs; (place, the descriptor that holds it).
+    """A slot of the GPU of which the fewest are taken, of two alike the first; (place, the descriptor that holds it).
 
     A slot is a lock, so that the kernel forgets the choice of a job that dies.
     """
     folder = lease.made_directory()
-    number = 0
-    while True:
-        for uuid, place in zip(uuids, places, strict=True):
-            slot = lease.try_lock(folder / f"chosen-{uuid}-{number}.lock")
-            if slot is not None:
-                return place, slot
+    turn = lease.wait_for_lock(folder / "choosing.lock")  # who counts holds every free slot for a moment
+    try:
+        counted = [(*_count(folder, uuid), place) for uuid, place in zip(uuids, places, strict=True)]
+        _, slot, place = min(counted, key=lambda one: one[0])
+        for _, other, _ in counted:
+            if other != slot:
+                os.close(other)
+        return place, slot
+    finally:
+        os.close(turn)
+
+
+def _count(folder: Path, uuid: str) -> tuple[int, int]:
+    """How many slots of a GPU are taken, and the descriptor of its first free one."""
+    taken, free, number = 0, None, 0
+    while free is None or _slot(folder, uuid, number).exists():
+        held = lease.try_lock(_slot(folder, uuid, number))
+        if held is None:
+            taken += 1
+        elif free is None:
+            free = held
+        else:
+            os.close(held)
         number += 1
+    return taken, free
+
+
+def _slot(folder: Path, uuid: str, number: int) -> Path:
+    return folder / f"chosen-{uuid}-{number}.lock"

@@ -205,9 +205,7 @@ def _join_queue(path: Path, kind: str, waiting: Callable[[str], None] | None) ->
         return fd
     if waiting is not None:
         waiting(f"waiting for a {kind} device")
-    fd = _open_lock(path)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    return fd
+    return wait_for_lock(path)
 
 
 def _open_lock(path: Path) -> int:
@@ -242,6 +240,13 @@ def try_lock(path: Path) -> int | None:
     except BlockingIOError:
         os.close(fd)
         return None
+    return fd
+
+
+def wait_for_lock(path: Path) -> int:
+    """As ``try_lock``, after those who came before."""
+    fd = _open_lock(path)
+    fcntl.flock(fd, fcntl.LOCK_EX)
     return fd
 
 

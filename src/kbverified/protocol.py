@@ -276,8 +276,9 @@ SCALED_LIMIT_MARGIN = 8.0
 # Equal values are rounded alike, so that the error of a plain running sum grows with its length and not with the root
 # of it: up to 9.9e-4 of the output's scale in an honest product over 10^6 (KernelBench level1 4 on an H200, at most
 # 8.8e-6 under any other law; docs/runs/2026-11-30-h200-sixth.md). The floor is so many times higher there: again some
-# three times the worst.
-SCALED_LIMIT_FLOOR_FACTOR = {"h5_sorted_and_repeated": 10.0}
+# three times the worst. Those sums are float32's whatever an answer is rounded to, and bf16's floor is above them as it
+# is.
+SCALED_LIMIT_FLOOR_FACTOR = {"fp32": {"h5_sorted_and_repeated": 10.0}}
 # Effective arithmetic, from relative rms errors: fewer elements than this say too little; a narrow arithmetic is told
 # where its error is at least so many times the reference's in float32, since a plain loop over a long sum is some ten
 # times as far off as a blocked one; and up to this ratio a candidate is as exact as the reference.

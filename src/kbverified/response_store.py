@@ -94,10 +94,18 @@ def room(path: Path) -> Iterator[Callable[[], None]]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     incoming.sweep(path.parent)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=incoming.PREFIX) as file:
+    file = tempfile.NamedTemporaryFile(dir=path.parent, prefix=incoming.PREFIX)
+
+    def give_up() -> None:
+        with contextlib.suppress(OSError):  # removed by somebody, say: that must not cost the answer
+            file.close()
+
+    try:
         incoming.hold(file.fileno())
         os.posix_fallocate(file.fileno(), 0, ROOM_BYTES)
-        yield file.close
+        yield give_up
+    finally:
+        give_up()
 
 
 def append(path: Path, response: StoredResponse) -> StoredResponse:

@@ -13,9 +13,9 @@ from kbverified.records.trials import OracleErrors
 def limit(dtype: str, reference_scaled_error: float | None, law: str = "") -> float:
     """max(floor of the dtype, margin * the reference's own error); the floor alone where that is unknown.
 
-    ``law``: of a hardened trial; some have a higher floor. Raises KeyError for a dtype without a floor.
+    ``law``: of a hardened trial; in fp32 some have a higher floor. Raises KeyError for a dtype without a floor.
     """
-    floor = SCALED_LIMIT_FLOOR[dtype] * SCALED_LIMIT_FLOOR_FACTOR.get(law, 1.0)
+    floor = SCALED_LIMIT_FLOOR[dtype] * SCALED_LIMIT_FLOOR_FACTOR.get(dtype, {}).get(law, 1.0)
     return max(floor, SCALED_LIMIT_MARGIN * (reference_scaled_error or 0.0))
 
 

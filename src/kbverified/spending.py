@@ -173,14 +173,16 @@ class Spending:
 
     def _turns(self) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
         """The lines of turns that ended, and by their ids those of turns that did not."""
-        ended, left = [], {}
+        ended: dict[tuple[str, str], dict[str, Any]] = {}
+        left: dict[str, dict[str, Any]] = {}
         for line in self._lines():
             if line["event"] == "asked":
                 left[line["turn"]] = line
             else:
                 left.pop(line["turn"], None)
-                ended.append(line)
-        return ended, left
+                # Twice where another process found the answer before this one's own line was written.
+                ended.setdefault((line["key"], line["turn"]), line)
+        return list(ended.values()), left
 
     def _spent(self, look_only: bool = False) -> Spent:
         spent = Spent()
@@ -205,7 +207,7 @@ class Spending:
             spent.by_key[key] = took = counted(response) if response else (0, 0)
             spent.answers.add(*took)
             if not look_only:  # the next time it need not be read
-                self._took(key, "found", *took, ANSWER)
+                self._took(key, kept.get(key, "found"), *took, ANSWER)
         return spent
 
     def _lines(self) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from kbverified.hardened.verdict import judge, undecidable
 from kbverified.keys import ProblemKey
 from kbverified.records.problem import HardenedAudit
 from kbverified.records.trials import HardenedTrial, OracleErrors
+from kbverified.scaled_limit import within
 
 KEY = ProblemKey("kb", "level1_1")
 FLOOR = protocol.SCALED_LIMIT_FLOOR["fp32"]
@@ -63,8 +64,18 @@ def test_where_values_repeat_a_plain_running_sum_is_right():
     seen = (9.889679495245218e-4, 9.165783922071569e-6)
     assert judge(gate(trial("h5_sorted_and_repeated", *seen)), None).verdict == "pass"
     assert judge(gate(trial("h1_scale_and_offset", *seen)), None).verdict == "wrong_value"
-    # TF32 is no running sum: its error there is beyond what any law allows.
-    assert judge(gate(trial("h5_sorted_and_repeated", 4e-3, 1e-5)), None).verdict == "wrong_value"
+    # TF32 (level2 63 there) is within what this law allows now, and told by the others.
+    tf32 = trial("h5_sorted_and_repeated", 2.130368258804083e-3, 1.571711436554324e-5)
+    assert judge(gate(tf32), None).verdict == "pass"
+    found = judge(gate(tf32, trial("h1_scale_and_offset", 1.9565282855182886e-3, 1.6e-5)), None)
+    assert (found.verdict, found.failed) == ("wrong_value", ("h1_scale_and_offset",))
+    assert judge(gate(trial("h5_sorted_and_repeated", 3.1e-3, 1e-5)), None).verdict == "wrong_value"
+
+
+def test_no_law_allows_bf16_a_tenth_of_the_outputs_scale():
+    # The error of a running sum is float32's, 1e-3 at worst, and below what bf16 is allowed under every law.
+    assert within(errors(1e-3, 1e-5), "bf16", "h5_sorted_and_repeated") is True
+    assert within(errors(0.1, 1e-5), "bf16", "h5_sorted_and_repeated") is False
 
 
 def test_what_does_not_apply_says_nothing():

@@ -428,6 +428,32 @@ def test_who_names_nothing_gets_the_gpu_that_the_fewest_have_chosen(smi):
         assert again == 0  # all of them have ended
 
 
+def test_what_counts_is_how_many_have_chosen_a_gpu_not_who_came_first(smi):
+    at_first = next(name for name in map(str, range(20)) if lease.chosen_place(name, 2) == 0)
+    with contextlib.ExitStack() as stack:
+        named = [gpu_choice.chosen("cuda", at_first) for _ in range(3)]
+        assert [one.__enter__() for one in named] == [0, 0, 0]
+        assert stack.enter_context(gpu_choice.chosen("cuda")) == 1
+        named[0].__exit__(None, None, None)  # two have the first GPU now, and one the second
+        assert stack.enter_context(gpu_choice.chosen("cuda")) == 1
+        assert stack.enter_context(gpu_choice.chosen("cuda")) == 0  # two and two: the first of them
+        for one in named[1:]:
+            one.__exit__(None, None, None)
+
+
+def test_jobs_that_choose_at_once_spread_evenly(smi):
+    jobs = [
+        subprocess.Popen([sys.executable, "-c", CHOOSER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    try:
+        assert sorted(job.stdout.readline() for job in jobs) == ["0\n", "0\n", "1\n", "1\n"]
+    finally:
+        for job in jobs:
+            job.kill()
+            job.communicate()
+
+
 def test_a_dead_jobs_choice_is_forgotten(smi, tmp_path):
     job = subprocess.Popen([sys.executable, "-c", CHOOSER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:

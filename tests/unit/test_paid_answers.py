@@ -20,7 +20,7 @@ from kbverified import endpoint, file_lock
 from kbverified.endpoint_settings import ClientSettings, EndpointFault
 from kbverified.paid_answers import Obtained, obtain
 from kbverified.response_store import ROOM_BYTES
-from kbverified.spending import BudgetExceeded, Spending, Spent, key_lock
+from kbverified.spending import BudgetExceeded, Charge, Spending, Spent, key_lock
 
 MESSAGES = [{"role": "user", "content": "word " * 6}]
 PROMPT_ESTIMATE = 20  # 4 bytes of role and 30 of text, three a token: 12, and 8 for the message
@@ -106,8 +106,23 @@ def test_who_dies_between_an_answer_and_its_line_has_paid_once(server, tmp_path:
     assert subprocess.run(words, check=False).returncode == 9
     assert get(server, tmp_path, budget_tokens=1000).did == "replayed"
     assert len(server.requests) == 1
-    now = spent(tmp_path)
-    assert (now.total(), now.lost.requests, now.under_way.requests) == ((10, 90), 0, 0)
+    for _ in range(2):  # the first look writes down what it found
+        now = spent(tmp_path)
+        assert (now.total(), now.lost.requests, now.under_way.requests) == ((10, 90), 0, 0)
+
+
+def test_an_answer_that_another_process_finds_before_its_line_counts_once(
+    server: EndpointServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle, found = Charge.settle, []
+
+    def look_first(self: Charge, *took: Any) -> None:
+        found.append(spent(tmp_path).total())
+        settle(self, *took)
+
+    monkeypatch.setattr(Charge, "settle", look_first)
+    get(server, tmp_path, budget_tokens=1000)
+    assert found == [(10, 90)] and spent(tmp_path).total() == (10, 90)
 
 
 def test_an_answer_that_cannot_be_stored_is_on_the_bill(
@@ -365,6 +380,20 @@ def test_the_room_for_an_answer_is_held_while_it_is_asked_for(server: EndpointSe
     get(server, tmp_path)
     assert len(held) == 1 and held[0] >= ROOM_BYTES
     assert not list(tmp_path.glob(".incoming-*"))
+
+
+def test_an_answer_is_kept_though_its_room_is_gone(server: EndpointServer, tmp_path: Path, monkeypatch) -> None:
+    """As where another machine, on which locks do not hold, takes it for a dead process's."""
+    ask = endpoint.send
+
+    def swept(*sent: Any) -> Any:
+        (room,) = tmp_path.glob(".incoming-*")
+        room.unlink()
+        return ask(*sent)
+
+    monkeypatch.setattr(endpoint, "send", swept)
+    assert get(server, tmp_path).response.content == "x = 1\n"
+    assert get(server, tmp_path).did == "replayed" and len(server.requests) == 1
 
 
 def test_a_store_that_cannot_be_written_costs_nothing(server: EndpointServer, tmp_path: Path) -> None:

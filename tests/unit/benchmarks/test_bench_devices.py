@@ -49,12 +49,12 @@ def run(root: Path, gpus: int, candidates: int = 4, slower: float = 1.0) -> Path
 def test_two_devices_without_loss_do_twice_the_work(tmp_path, capsys):
     one, two = run(tmp_path / "one", 1), run(tmp_path / "two", 2)
     found = devices.compare(load([one]), load([two]))
-    # 16 stages: from the end of the first, after 3 s, to the end of the last.
-    assert found.one.wall_s == pytest.approx(4 * ROUND_S - 3) and found.many.wall_s == pytest.approx(2 * ROUND_S - 3)
-    assert found.one.per_hour == pytest.approx(3600 * 15 / 29)
-    assert found.speedup == pytest.approx(29 / 13) and found.target == pytest.approx(1.9)
+    # 16 stages, one after the other without a pause.
+    assert found.one.wall_s == pytest.approx(4 * ROUND_S) and found.many.wall_s == pytest.approx(2 * ROUND_S)
+    assert found.one.per_hour == pytest.approx(3600 * 16 / 32)
+    assert found.speedup == pytest.approx(2.0) and found.target == pytest.approx(1.9)
     assert [d.stages for d in found.many.devices] == [8, 8]
-    assert [d.busy for d in found.many.devices] == pytest.approx([16 / 13, 16 / 13])
+    assert [d.busy for d in found.many.devices] == pytest.approx([1.0, 1.0])
     first, second = found.many.devices
     assert first.furthest == pytest.approx(4 / 3.9) and second.furthest == pytest.approx(1.0)
     assert devices.main([str(one), str(two), "--json", str(tmp_path / "out.json")]) == 0
