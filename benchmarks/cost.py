@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.cost_constants import CONSTANTS, GIB, UNMEASURED, of
 from benchmarks.summaries import table
-from kbverified.affinity import common_cores
+from kbverified.affinity import reserved_cores
 from kbverified.compilation.cache import LIMIT_BYTES
 from kbverified.keys import STAGES
 
@@ -64,7 +64,8 @@ class Run:
     @property
     def free_cores(self) -> int:
         """Cores that are not kept for the judges and workers of GPUs."""
-        return len(common_cores(range(self.cores), self.gpus))
+        kept = reserved_cores(range(self.cores), [str(gpu) for gpu in range(self.gpus)])
+        return self.cores - sum(map(len, kept.values()))
 
     @property
     def limits_s(self) -> dict[str, float]:

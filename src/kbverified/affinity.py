@@ -7,30 +7,33 @@ workers move there. Torch-free. Where there are too few cores for that, nothing 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from kbverified import lease
 from kbverified.protocol import RESERVED_CORES_PER_DEVICE
 
 
-def reserved_cores(allowed: Iterable[int], device_index: int, device_count: int) -> frozenset[int] | None:
-    """The cores of one device, out of those this job may use; None where the others would be left with too few.
+def sharing(allowed: Iterable[int]) -> list[str]:
+    """Uuids of the GPUs whose cores are taken out of these, in their order.
+
+    A job that may use every core of the machine shares them with whoever uses the other GPUs, though it sees one GPU
+    alone. One that has cores of its own, from SLURM or taskset, shares them with those that it sees.
+    """
+    whole = len(set(allowed)) == os.cpu_count()
+    return [gpu.uuid for gpu in (lease.every_gpu() if whole else lease.visible_gpus())]
+
+
+def reserved_cores(allowed: Iterable[int], gpus: Sequence[str]) -> dict[str, frozenset[int]]:
+    """The cores of each device, out of those this job may use; of none where the others would be left with too few.
 
     At least as many cores must be left over as are reserved.
     """
     cores = sorted(allowed)
-    if 2 * RESERVED_CORES_PER_DEVICE * device_count > len(cores):
-        return None
-    first = device_index * RESERVED_CORES_PER_DEVICE
-    return frozenset(cores[first : first + RESERVED_CORES_PER_DEVICE])
-
-
-def common_cores(allowed: Iterable[int], device_count: int) -> frozenset[int]:
-    """The cores that are kept for no device."""
-    cores = sorted(allowed)
-    if 2 * RESERVED_CORES_PER_DEVICE * device_count > len(cores):
-        return frozenset(cores)
-    return frozenset(cores[device_count * RESERVED_CORES_PER_DEVICE :])
+    each = RESERVED_CORES_PER_DEVICE
+    if 2 * each * len(gpus) > len(cores):
+        return {}
+    return {gpu: frozenset(cores[n * each : (n + 1) * each]) for n, gpu in enumerate(gpus)}
 
 
 def pin(cores: Iterable[int]) -> None:

@@ -95,9 +95,17 @@ def visible_gpus() -> list[Gpu]:
     itself would show one: a job is told the uuid of the one that it leases. Indices are nvidia-smi's, which are
     SLURM's; CUDA's own are the same with CUDA_DEVICE_ORDER=PCI_BUS_ID or GPUs of one model.
     """
+    return _devices(os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def every_gpu() -> list[Gpu]:
+    """The devices of this machine that somebody may hold, whether this process may or not."""
+    return _devices(None)
+
+
+def _devices(chosen: str | None) -> list[Gpu]:
     gpus = installed_gpus()
     parts = mig_instances()
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     words = [gpu.uuid for gpu in gpus] if chosen is None else [word.strip() for word in chosen.split(",")]
     everything = {gpu.uuid: gpu for gpu in [*gpus, *(part for some in parts.values() for part in some)]}
     visible: dict[str, Gpu] = {}
@@ -116,11 +124,9 @@ def visible_gpus() -> list[Gpu]:
 class Lease:
     """A held device. Released by ``close`` or by the death of the process. Without ``fd`` nobody is kept off it."""
 
-    def __init__(self, device: str, gpu: Gpu | None, fd: int | None, waited_s: float, place: tuple[int, int] = (0, 1)):
+    def __init__(self, device: str, gpu: Gpu | None, fd: int | None, waited_s: float):
         self.device = device
         self.gpu = gpu
-        self.index, self.count = place
-        """Which of how many visible devices of the kind this is."""
         self.waited_s = waited_s
         self.held_s = 0.0
         self._since: float | None = time.monotonic()
@@ -187,7 +193,7 @@ def acquire(
                 fd = try_lock(folder / f"{names[free]}.lock")
                 if fd is not None:
                     waited_s = time.monotonic() - start
-                    return Lease(names[free], gpus[free], fd, waited_s, (free, len(gpus)))
+                    return Lease(names[free], gpus[free], fd, waited_s)
             _pause(deadline, kind, folder)
     finally:
         os.close(queue)

@@ -99,18 +99,20 @@ def imports_torch(
     return build.asks_for_extension(candidate.read_bytes())
 
 
-def stay_off_reserved_cores(device: str) -> frozenset[int]:
-    """Imports and compilers run beside the cores that are kept for devices; returns all cores of this job.
+def stay_off_reserved_cores(device: str) -> dict[str, frozenset[int]]:
+    """Imports and compilers run beside the cores that are kept for devices; returns those by the device's uuid.
 
     A stage moves to its device's cores when it holds the device. On a CPU device nothing is kept.
     """
-    allowed = frozenset(os.sched_getaffinity(0))
-    if device == "cuda":
-        from kbverified import affinity
-        from kbverified.lease import visible_gpus
+    if device != "cuda":
+        return {}
+    from kbverified import affinity
 
-        affinity.pin(affinity.common_cores(allowed, max(len(visible_gpus()), 1)))
-    return allowed
+    allowed = os.sched_getaffinity(0)
+    gpus = affinity.sharing(allowed)
+    kept = affinity.reserved_cores(allowed, gpus)
+    affinity.pin(allowed.difference(*kept.values()))
+    return kept
 
 
 def _skip_reason(
@@ -168,7 +170,7 @@ def _run(
 
     audit = read(audit_path, ProblemRecord)
 
-    allowed_cores = stay_off_reserved_cores(settings.device)
+    kept_cores = stay_off_reserved_cores(settings.device)
     if stage == "compile":
         return build.run(candidate, sha, audit, settings), {}
     lease.require(settings.device)
@@ -181,7 +183,7 @@ def _run(
     mode = settings.gate_mode if stage == "hidden-gate" else STAGE_MODES.get(stage, "default")
     folder = directories.build_directory(settings.build_root, sha, toolchain.find(settings.arch))
     writable = stage == "hidden-gate"
-    job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode, allowed_cores=allowed_cores)
+    job = Job(stage, candidate, problem, audit, settings, folder, writable, mode=mode, kept_cores=kept_cores)
     if gate_path is not None:
         job.gate_error = _gate_error(read(gate_path, GateRecord))
     if stage == "time-compile":

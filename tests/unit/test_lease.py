@@ -366,7 +366,7 @@ def test_as_many_gpus_as_there_are(smi):
     """Eight on a host is common; nothing stops at two."""
     smi("".join(f"GPU-{n:02}, NVIDIA H200, 580.1, 143771, 9.0, Disabled\n" for n in range(16)))
     held = [lease.acquire("cuda", timeout_s=0.1) for _ in range(16)]
-    assert [(one.index, one.count) for one in held] == [(n, 16) for n in range(16)]
+    assert [one.device for one in held] == [f"GPU-{n:02}" for n in range(16)]
     with pytest.raises(TimeoutError):
         lease.acquire("cuda", timeout_s=0.1)
     for one in held:
@@ -388,7 +388,6 @@ def test_a_lease_names_the_gpu_it_holds(smi):
     with lease.acquire("cuda") as first, lease.acquire("cuda") as second:
         assert (first.gpu.uuid, second.gpu.uuid) == ("GPU-aaaa-1", "GPU-bbbb-2")
         assert first.device == first.gpu.uuid
-        assert [(held.index, held.count) for held in (first, second)] == [(0, 2), (1, 2)]
     with lease.acquire("cpu") as held:
         assert held.gpu is None
 
@@ -402,7 +401,7 @@ def test_who_needs_one_gpu_waits_for_it_though_another_is_free(smi):
         assert other.device != held.device
     held.close()
     with lease.acquire("cuda", timeout_s=0.1, place=1) as again:
-        assert again.device == held.device and again.index == held.index
+        assert again.device == held.device
 
 
 def test_one_name_always_gets_the_same_gpu_and_names_spread(smi):

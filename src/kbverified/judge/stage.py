@@ -82,8 +82,8 @@ class Job:
     baseline: Any = None
     device: Any = None
     held: lease.Lease | None = None
-    allowed_cores: frozenset[int] = frozenset()
-    """Every core that this job may use."""
+    kept_cores: dict[str, frozenset[int]] = field(default_factory=dict)
+    """The cores that are kept for each device, by its uuid."""
     cores: frozenset[int] | None = None
     """The cores kept for the device that this job holds; None where nothing is reserved."""
     hold_parts_s: dict[str, float] = field(default_factory=dict)
@@ -232,9 +232,8 @@ class Job:
     def _move_to_reserved_cores(self) -> None:
         if self.stage == COMPILING:
             return  # nothing is timed, and more cores give the device back sooner
-        if self.held is None or self.held.gpu is None:
-            return
-        self.cores = affinity.reserved_cores(self.allowed_cores, self.held.index, self.held.count)
+        if self.held is not None:
+            self.cores = self.kept_cores.get(self.held.device)
         if self.cores:
             affinity.pin(self.cores)
 
