@@ -46,6 +46,12 @@ ASKS = {
     ): "ages of builds: after a jump forward more are old enough to go, if there are too "
     "many, and those in use are locked; a sweep from the future was no sweep",
     ("compilation/cache.py", "st_mtime"): "the same",
+    (
+        "incoming.py",
+        "time",
+    ): "ages of what was left half written: after a jump forward it goes before ten minutes are over, "
+    "unless its writer holds it; one from the future stays",
+    ("incoming.py", "st_mtime"): "the same",
 }
 """(file, what is asked) to what it decides."""
 _OF_THE_CLOCK = {"time", "time_ns", "now", "utcnow", "today", "localtime", "gmtime"}
