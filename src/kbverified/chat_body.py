@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -116,7 +117,7 @@ def _count(value: Any) -> int | None:
 def _error(error: Any) -> ErrorBody:
     fields = error if isinstance(error, dict) else {"message": error}
     code = fields.get("code", fields.get("status"))
-    if isinstance(code, str) and code.isdigit():
+    if isinstance(code, str) and re.fullmatch("[0-9]{3}", code):
         code = int(code)
     code = code if isinstance(code, int) and 400 <= code <= 599 else None
     return ErrorBody(str(fields.get("message") or error)[:2000], code)

@@ -130,11 +130,13 @@ def _of_body(data: bytes, cut: str | None, headers: dict[str, str], took_s: floa
         body = chat_body.parse(text)
     except chat_body.CutBody as error:
         if cut == TOO_LARGE:
-            return _not_kept(text, headers, took_s, f"more than {BODY_MAX_BYTES} bytes", "length")
+            # Of a stream what its frames carry is paid for, and not the frames.
+            lost_bytes = error.text_characters or len(text.encode())
+            return _not_kept(text, headers, took_s, f"more than {BODY_MAX_BYTES} bytes", "length", lost_bytes)
         words = secrets.line(f"the answer was cut off: {cut or error}")
         return Failure(words, again=True, perhaps_billed=True, text_characters=error.text_characters)
     except chat_body.DeepBody as error:
-        return _not_kept(text, headers, took_s, str(error), None)
+        return _not_kept(text, headers, took_s, str(error), None, len(text.encode()))
     except chat_body.ErrorBody as error:
         return _of_code(error.code, f"an error instead of an answer: {error}", None, secrets)
     except chat_body.ForeignBody as error:
@@ -143,11 +145,13 @@ def _of_body(data: bytes, cut: str | None, headers: dict[str, str], took_s: floa
     return Reply(answer, headers, took_s, (f"cut off, as it was {cut}",) if cut else ())
 
 
-def _not_kept(text: str, headers: dict[str, str], took_s: float, why: str, finish_reason: str | None) -> Reply:
+def _not_kept(
+    text: str, headers: dict[str, str], took_s: float, why: str, finish_reason: str | None, lost_bytes: int
+) -> Reply:
     """An answer all the same: the next would be as large or as deep, and cost as much."""
     raw = {"choices": [{"finish_reason": finish_reason, "message": {"content": None}}]}
     answer = chat_body.answer_of({**raw, "body_begins": text[: 64 << 10]})
-    return Reply(answer, headers, took_s, (f"{why}: not kept",), lost_bytes=len(text))
+    return Reply(answer, headers, took_s, (f"{why}: not kept",), lost_bytes=lost_bytes)
 
 
 def _of_status(error: Any, secrets: Secrets) -> Failure:

@@ -290,6 +290,23 @@ def test_a_huge_answer_is_cut_off_and_recorded(server: EndpointServer, monkeypat
     assert len(json.dumps(got.raw)) < 100_000
 
 
+def test_of_a_huge_stream_its_text_is_counted_and_not_its_frames(
+    server: EndpointServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endpoint_http, "BODY_MAX_BYTES", 100_000)
+    piece = json.dumps({"choices": [{"index": 0, "delta": {"content": "abc"}}]})
+    got = answer(server, Answer(f"data: {piece}\n\n" * 4000, content_type="text/event-stream"))
+    came = 100_000 // len(f"data: {piece}\n\n")  # pieces of three letters, a token each
+    assert got.counted_completion_tokens == pytest.approx(came, rel=0.05)
+
+
+@pytest.mark.parametrize("code", ["²", "9" * 5000, "four hundred"])
+def test_an_error_with_an_odd_code_is_an_error(code: str) -> None:
+    with pytest.raises(chat_body.ErrorBody, match="on fire") as caught:
+        chat_body.parse(json.dumps({"error": {"message": "on fire", "code": code}}))
+    assert caught.value.code is None
+
+
 def test_a_stream_of_many_pieces_is_joined_in_time() -> None:
     """100,000 pieces: adding each to the text before would copy 30 GB."""
     piece = json.dumps({"choices": [{"index": 0, "delta": {"content": "x = 1\n"}}]})
