@@ -80,9 +80,14 @@ class Comparison:
         return 1 + (len(self.many.devices) - 1) * (TARGET_RATIO_OF_TWO - 1)
 
 
+def gpu_stages(run: Run) -> dict[tuple[str, CandidateKey], StageRecord]:
+    """The records of the stages that ran on a device, by stage and candidate."""
+    return {(stage, key): record for stage in GPU_STAGES for key, record in run.of(stage)}
+
+
 def pace(run: Run) -> Pace:
     """Of the GPU stages that ran. Raises ValueError for fewer than two, and for records that name no device."""
-    records = {(stage, key): record for stage in GPU_STAGES for key, record in run.of(stage)}
+    records = gpu_stages(run)
     if len(records) < 2:
         raise ValueError(f"{len(records)} GPU stages ran: a pace needs two")
     held_s = {name: record.provenance.device_hold_s or 0.0 for name, record in records.items()}
@@ -96,24 +101,18 @@ def pace(run: Run) -> Pace:
         ratios = _ratios(run, [name for name in names if isinstance(records[name], TimeRecord)])
         furthest = max(ratios, key=lambda ratio: abs(ratio - 1), default=None)
         devices.append(Device(uuid, len(names), sum(held_s[name] for name in names) / wall_s, spread(ratios), furthest))
-    holds = {
-        s: spread(r.provenance.device_hold_s for (stage, _), r in records.items() if stage == s) for s in GPU_STAGES
-    }
-    return Pace(
-        devices,
-        len(records),
-        wall_s,
-        3600 * len(records) / wall_s,
-        {stage: found for stage, found in holds.items() if found is not None},
-    )
+    holds: dict[str, Spread] = {}
+    for stage in GPU_STAGES:
+        found = spread(r.provenance.device_hold_s for (of, _), r in records.items() if of == stage)
+        if found is not None:
+            holds[stage] = found
+    return Pace(devices, len(records), wall_s, 3600 * len(records) / wall_s, holds)
 
 
 def compare(one: Run, many: Run) -> Comparison:
     """Raises ValueError for runs of different stages, for a first run on several devices, or a second on one."""
     made = Comparison(pace(one), pace(many))
-    differing = {(stage, key) for stage in GPU_STAGES for key, _ in one.of(stage)} ^ {
-        (stage, key) for stage in GPU_STAGES for key, _ in many.of(stage)
-    }
+    differing = gpu_stages(one).keys() ^ gpu_stages(many).keys()
     if differing:
         stage, key = min(differing, key=str)
         raise ValueError(f"{stage} of {key} is in one run only: two runs of the same list are compared")

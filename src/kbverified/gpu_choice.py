@@ -27,22 +27,23 @@ def chosen(kind: str, same_for: str | None = None) -> Iterator[int | None]:
         yield 0 if gpus else None
         return
     places = range(len(gpus)) if same_for is None else [lease.chosen_place(same_for, len(gpus))]
-    place, slot = _take_slot([gpus[place].uuid for place in places], list(places))
+    place, slot = _take_slot({place: gpus[place].uuid for place in places})
     try:
         yield place
     finally:
         os.close(slot)
 
 
-def _take_slot(uuids: list[str], places: list[int]) -> tuple[int, int]:
-    """A slot of the GPU of which the fewest are taken, of two alike the first; (place, the descriptor that holds it).
+def _take_slot(uuids: dict[int, str]) -> tuple[int, int]:
+    """A slot of that of these GPUs, by their places, of which the fewest are taken, of two alike the first's; (place,
+    the descriptor that holds it).
 
     A slot is a lock, so that the kernel forgets the choice of a job that dies.
     """
     folder = lease.made_directory()
     turn = lease.wait_for_lock(folder / "choosing.lock")  # who counts holds every free slot for a moment
     try:
-        counted = [(*_count(folder, uuid), place) for uuid, place in zip(uuids, places, strict=True)]
+        counted = [(*_count(folder, uuid), place) for place, uuid in uuids.items()]
         _, slot, place = min(counted, key=lambda one: one[0])
         for _, other, _ in counted:
             if other != slot:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from kbverified.lease import visible_gpus
 pytestmark = pytest.mark.skipif(not visible_gpus(), reason="no GPU is visible")
 LANGUAGES = {"cute_dsl": "cutlass.cute"}
 """File of the honest candidate, and the module that its language is imported as."""
+DISHONEST = {"cute_dsl": ("cute.ceil_div(cute.size(x), THREADS)", "cute.size(x) // THREADS - 1")}
+"""What is another in the dishonest one: nobody computes the last block of elements, what lay there is the answer."""
 
 
 def installed(module: str) -> bool:
@@ -32,15 +33,18 @@ def found(request, tmp_path_factory) -> dict[str, dict[str, Any]]:
     if not installed(LANGUAGES[request.param]):
         pytest.skip(f"module {LANGUAGES[request.param]} is not installed")
     folder = tmp_path_factory.mktemp(request.param)
+    honest = (Path(__file__).parent / "languages" / f"{request.param}.py").read_text()
+    right, wrong = DISHONEST[request.param]
+    assert honest.count(right) == 1
     items = {}
-    for sample, name in enumerate((request.param, f"{request.param}_dishonest")):
+    for sample, (kind, text) in enumerate({"honest": honest, "dishonest": honest.replace(right, wrong)}.items()):
         candidate = folder / "generations" / request.param / "bundled" / "level1_1" / f"{sample}.py"
         candidate.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(Path(__file__).parent / "languages" / f"{name}.py", candidate)
-        items[name] = Item(candidate, ROOT / "problems" / "bundled" / "level1_1.py")
-    stages = {items[f"{request.param}_dishonest"].name: ("compile", "hidden-gate")}
+        candidate.write_text(text)
+        items[kind] = Item(candidate, ROOT / "problems" / "bundled" / "level1_1.py")
+    stages = {items["dishonest"].name: ("compile", "hidden-gate")}
     every = Bench(folder / "out", timeout_s=120.0).chains(list(items.values()), stages)
-    records = {kind: every[item.name] for kind, item in zip(("honest", "dishonest"), items.values())}
+    records = {kind: every[item.name] for kind, item in items.items()}
     for told in records.values():
         assert isinstance(told, dict), told
     return records
