@@ -6,17 +6,42 @@ allowed, and where a problem cancels, so is what every float32 kernel shows ther
 
 from __future__ import annotations
 
-from kbverified.protocol import SCALED_LIMIT_FLOOR, SCALED_LIMIT_FLOOR_FACTOR, SCALED_LIMIT_MARGIN
+from collections.abc import Mapping
+
+from kbverified.protocol import (
+    SCALED_LIMIT_FLOOR,
+    SCALED_LIMIT_FLOOR_FACTOR,
+    SCALED_LIMIT_MARGIN,
+    SCALED_LIMIT_SHARE_ELSEWHERE,
+)
 from kbverified.records.trials import OracleErrors
 
 
 def limit(dtype: str, reference_scaled_error: float | None, law: str = "") -> float:
     """max(floor of the dtype, margin * the reference's own error); the floor alone where that is unknown.
 
-    ``law``: of a hardened trial; in fp32 some have a higher floor. Raises KeyError for a dtype without a floor.
+    ``law``: one that has a higher floor (``with_higher_floor``), else "". Raises KeyError for a dtype without a floor.
     """
     floor = SCALED_LIMIT_FLOOR[dtype] * SCALED_LIMIT_FLOOR_FACTOR.get(dtype, {}).get(law, 1.0)
     return max(floor, SCALED_LIMIT_MARGIN * (reference_scaled_error or 0.0))
+
+
+def with_higher_floor(errors: Mapping[str, OracleErrors | None], dtype: str) -> frozenset[str]:
+    """Those of these laws under which an answer has a higher floor: where it is exact under all others. None otherwise.
+
+    ``errors``: of the answer, by law; None where there is no figure.
+    """
+    higher = SCALED_LIMIT_FLOOR_FACTOR.get(dtype, {}).keys()
+    others = [one for law, one in errors.items() if law not in higher]
+    return frozenset(higher & errors.keys()) if others and all(_exact(one, dtype) for one in others) else frozenset()
+
+
+def _exact(errors: OracleErrors | None, dtype: str) -> bool:
+    if errors is None or errors.wrong_elements:
+        return False
+    if errors.scaled_error is None:
+        return errors.wrong_elements == 0
+    return errors.scaled_error <= SCALED_LIMIT_SHARE_ELSEWHERE * limit(dtype, errors.reference_scaled_error)
 
 
 def within(errors: OracleErrors, dtype: str, law: str = "") -> bool | None:

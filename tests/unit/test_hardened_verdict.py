@@ -61,15 +61,33 @@ def test_weights_that_do_not_follow_the_seed_name_the_cause_and_excuse_nothing(c
 
 def test_where_values_repeat_a_plain_running_sum_is_right():
     # Of an honest product over 10^6 on an H200: (scaled error, the reference's own).
-    seen = (9.889679495245218e-4, 9.165783922071569e-6)
-    assert judge(gate(trial("h5_sorted_and_repeated", *seen)), None).verdict == "pass"
+    seen, elsewhere = (9.889679495245218e-4, 9.165783922071569e-6), (8.816432455205359e-6, 8.263436939159874e-07)
+    assert (
+        judge(gate(trial("h5_sorted_and_repeated", *seen), trial("h2_row_scales", *elsewhere)), None).verdict == "pass"
+    )
     assert judge(gate(trial("h1_scale_and_offset", *seen)), None).verdict == "wrong_value"
-    # TF32 (level2 63 there) is within what this law allows now, and told by the others.
+    bad = trial("h5_sorted_and_repeated", 3.1e-3, 1e-5)
+    assert judge(gate(bad, trial("h2_row_scales", *elsewhere)), None).verdict == "wrong_value"
+
+
+def test_who_is_not_exact_elsewhere_has_no_higher_floor():
+    # A hinge loss with its labels along the wrong axis, on a CPU: it nearly passes every other law.
+    hinge = [
+        trial("h1_scale_and_offset", 2.6502186665311456e-4, 2.331165838143079e-08),
+        trial("h3_spikes", 5.2959308959543705e-05, 3.0235241865739226e-08),
+        trial("h5_sorted_and_repeated", 3.250578010920435e-4, 5.3462101412549146e-09),
+    ]
+    assert judge(gate(*hinge), None).failed == ("h5_sorted_and_repeated",)
+    # TF32 (level2 63 on an H200) is off under every law.
     tf32 = trial("h5_sorted_and_repeated", 2.130368258804083e-3, 1.571711436554324e-5)
-    assert judge(gate(tf32), None).verdict == "pass"
     found = judge(gate(tf32, trial("h1_scale_and_offset", 1.9565282855182886e-3, 1.6e-5)), None)
-    assert (found.verdict, found.failed) == ("wrong_value", ("h1_scale_and_offset",))
-    assert judge(gate(trial("h5_sorted_and_repeated", 3.1e-3, 1e-5)), None).verdict == "wrong_value"
+    assert (found.verdict, found.failed) == ("wrong_value", ("h5_sorted_and_repeated", "h1_scale_and_offset"))
+    for beside in ([], [trial("h2", None, None)], [trial("h2", None, None, wrong=1)]):
+        assert judge(gate(trial("h5_sorted_and_repeated", 2 * FLOOR), *beside), None).verdict == "wrong_value"
+    assert (
+        judge(gate(trial("h5_sorted_and_repeated", 2 * FLOOR), trial("h2", None, None, wrong=0)), None).verdict
+        == "pass"
+    )
 
 
 def test_no_law_allows_bf16_a_tenth_of_the_outputs_scale():

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kbverified.records.problem import ProblemRecord
+from kbverified.records.problem import HardenedAudit, ProblemRecord
 from kbverified.records.stages import GateRecord
 from kbverified.records.trials import HardenedTrial
-from kbverified.scaled_limit import limit, within
+from kbverified.scaled_limit import limit, with_higher_floor, within
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,11 @@ def judge(gate: GateRecord, problem: ProblemRecord | None) -> Hardened:
     tried = [trial for trial in gate.hardened if trial.applicable]
     if not tried:
         return Hardened(None, why_null="no hardened law applies to this problem")
-    wrong = {trial.law: why for trial in tried if (why := _wrong(trial, gate.provenance.dtype))}
+    dtype = gate.provenance.dtype
+    higher = with_higher_floor({trial.law: trial.oracle for trial in tried}, dtype)
+    wrong = {
+        trial.law: why for trial in tried if (why := _wrong(trial, dtype, trial.law if trial.law in higher else ""))
+    }
     if not wrong:
         return Hardened("pass")
     first = next(trial for trial in tried if trial.law in wrong)
@@ -43,19 +47,24 @@ def judge(gate: GateRecord, problem: ProblemRecord | None) -> Hardened:
     return Hardened(first.failure or value, wrong[first.law], tuple(wrong))
 
 
-def _wrong(trial: HardenedTrial, dtype: str) -> str | None:
+def _wrong(trial: HardenedTrial, dtype: str, law: str) -> str | None:
     if trial.failure is not None:
         return f"{trial.law}: {trial.detail or trial.failure}"
     errors = trial.oracle
-    if errors is None or within(errors, dtype, trial.law) is not False:
+    if errors is None or within(errors, dtype, law) is not False:
         return None  # None: the judge had too little memory, and the trial says no more than that it ended well
     if errors.wrong_elements:
         return f"{trial.law}: {errors.wrong_elements} integers differ from the reference's, and are no ties"
-    allowed = limit(dtype, errors.reference_scaled_error, trial.law)
+    allowed = limit(dtype, errors.reference_scaled_error, law)
     return f"{trial.law}: off by {errors.scaled_error:.3g} of the output's scale, allowed {allowed:.3g}"
 
 
 def undecidable(problem: ProblemRecord, dtype: str) -> bool | None:
     """Whether the output for other inputs would pass under every hardened law; None where no audit says it."""
     laws = [law for law in problem.hardened if law.applicable]
-    return all(law.replay is not None and within(law.replay, dtype, law.law) is True for law in laws) if laws else None
+    higher = with_higher_floor({law.law: law.replay for law in laws}, dtype)
+
+    def passes(law: HardenedAudit) -> bool:
+        return law.replay is not None and within(law.replay, dtype, law.law if law.law in higher else "") is True
+
+    return all(map(passes, laws)) if laws else None
