@@ -47,7 +47,7 @@ timeouts_s: {audit-problem: 300, compile: 600, hidden-gate: 20, time-fp32: 60, t
 LESS_TIMING = {
     "TIMING_ROUNDS_MIN": "2",
     "TIMING_ROUNDS_MAX": "2",
-    "TIMING_TURN_MS": '{"cuda": 6.0, "cpu": 2.0}',
+    "TIMING_TURN_MS": '{"cuda": 8.0, "cpu": 2.0}',
     "TIMING_REPETITIONS_MAX": "2",
     "TIMING_WARMUP_BUDGET_MS": "10.0",
     "TIMING_BATCH_BUDGET_MS": "20.0",

@@ -1,8 +1,9 @@
-"""Where a launch's clock starts: on an idle device, or behind flushes that are still queued. Which repeats better?
+"""Where a launch's clock starts: on an idle device, behind queued flushes, or behind a wait and a flush. Which repeats
+better?
 
     python -m benchmarks.start_event PROBLEM.py... [--device cuda|cpu] [--processes 6] [--flushes 4] [--json FILE]
 
-Each problem's ``Model`` is timed in both ways, in turns, in as many fresh processes as asked for: the same code in
+Each problem's ``Model`` is timed in all ways, in turns, in as many fresh processes as asked for: the same code in
 all, so that what differs between processes is the measurement. They run side by side on as many GPUs as are visible,
 one on each. For each problem and variant:
 
@@ -38,7 +39,8 @@ if TYPE_CHECKING:  # torch belongs to the processes that measure
     from kbverified.devices.base import Device
     from kbverified.judge.reference import Reference
 
-VARIANTS = ("idle", "queued")
+VARIANTS = ("idle", "queued", "covered")
+"""``queued``: behind --flushes; ``covered``: as in a round, behind TIMING_COVER_MS and TIMING_QUEUED_FLUSHES."""
 ROUNDS = 12
 _PROCESS_LIMIT_S = 600.0
 
@@ -102,7 +104,7 @@ def text(made: Sequence[Row]) -> str:
 
 
 def measure(problems: Sequence[Path], device_kind: str, flushes: int) -> dict[str, dict[str, float]]:
-    """Median milliseconds by problem and variant, in this process, turns of both in alternation."""
+    """Median milliseconds by problem and variant, in this process, turns of all in alternation."""
     import torch
 
     from kbverified import precision
@@ -132,13 +134,18 @@ def _variants(device: Device, reference: Reference, flushes: int) -> dict[str, f
     repetitions = max(
         1, min(protocol.TIMING_REPETITIONS_MAX, int(protocol.TIMING_TURN_MS[device.kind] / per_launch_ms))
     )
+    starts = {
+        "idle": (0, 0.0),
+        "queued": (flushes, 0.0),
+        "covered": (protocol.TIMING_QUEUED_FLUSHES[device.kind], protocol.TIMING_COVER_MS[device.kind]),
+    }
     times: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     for index in range(ROUNDS):
         for variant in VARIANTS if index % 2 else VARIANTS[::-1]:
             for _ in range(hot):
                 launch()
             for _ in range(repetitions):
-                times[variant].append(device.time_cold_ms(launch, flushes if variant == "queued" else 0)[0])
+                times[variant].append(device.time_cold_ms(launch, *starts[variant])[0])
     del launch, inputs
     device.release_cached()
     return {variant: statistics.median(times[variant]) for variant in VARIANTS}

@@ -152,7 +152,7 @@ TIMING_DROP_REASONS = 0xE8
 TIMING_ROUNDS_LEFT_MIN = 6
 # One side's repetitions in one turn aim at this. Turns are short and rounds many: a 4096^3 TF32 matmul on an H200
 # swings between 0.385 and 0.44 ms in spells of some 20 to 50 ms (2026-11-30), which have to meet both sides.
-TIMING_TURN_MS = {"cuda": 6.0, "cpu": 30.0}
+TIMING_TURN_MS = {"cuda": 8.0, "cpu": 30.0}
 TIMING_REPETITIONS_MAX = 20
 # Untimed launches of the same side, back to back, right before its repetitions: both sides start hot.
 TIMING_HOT_MS = {"cuda": 4.0, "cpu": 1.0}
@@ -165,15 +165,19 @@ TIMING_WARMUP_BUDGET_MS = 150.0
 # or this long: an idle H200 stands at 345 of 1980 MHz and is up after some 0.1 s of load (2026-11-29, docs/runs).
 TIMING_RAMP_CLOCK_SHARE = 0.9
 TIMING_RAMP_BUDGET_S = 3.0
-# What a launch costs beside itself: the flushes and the messages. It only sizes the rounds.
-TIMING_LAUNCH_OVERHEAD_MS = {"cuda": 0.25, "cpu": 6.0}
+# What a launch costs beside itself: cover, flush and messages. It only sizes the rounds.
+TIMING_LAUNCH_OVERHEAD_MS = {"cuda": 0.65, "cpu": 6.0}
 # A turn may take this many times as long as the pilot's launches promised.
 TIMING_ROUND_ROOM = 10.0
-# So many flushes of the cache are queued before a launch without waiting for them, and its clock starts behind them on
-# the device: that hides the host's way to its first kernel. 0: from an idle device, that way included, which is mere
-# noise where cores are busy (decision 14: 33 of 44 times of honest small candidates on a 16-core machine were none).
-# A worker that leaves out its flushes has as much time for work (some 0.1 ms here); the bound's walls contain it.
-TIMING_QUEUED_FLUSHES = {"cuda": 4, "cpu": 0}
+# In a round a wait of the device and so many flushes of the cache are queued before each launch, and its clock starts
+# behind them on the device: that hides the host's way to its first kernel, 0.25 to 0.5 ms from the start of a
+# repetition on a busy host (docs/runs/2026-11-30-host-load.jsonl.gz). No flush: from an idle device, that way included,
+# which is mere noise where cores are busy (decision 14: 33 of 44 times of honest small candidates were none).
+TIMING_COVER_MS = {"cuda": 0.5, "cpu": 0.0}
+TIMING_QUEUED_FLUSHES = {"cuda": 1, "cpu": 0}
+# In a batch of the judge's bound there is no wait: a worker that leaves it out would have as long for work that the
+# judge's clock takes for overhead. So many flushes are all the cover there is, 0.17 ms on an H200.
+TIMING_BATCH_QUEUED_FLUSHES = {"cuda": 4, "cpu": 0}
 # Judge and worker look for each other's messages without sleeping for so long while a batch is made, where cores are
 # kept for them: to be woken takes longer than a short launch, and never equally long.
 TIMING_SPIN_S = 0.02
@@ -352,7 +356,9 @@ _TIMING = (
     "TIMING_LAUNCH_OVERHEAD_MS",
     "TIMING_ROUND_ROOM",
     "TIMING_JOIN_GAP_MS",
+    "TIMING_COVER_MS",
     "TIMING_QUEUED_FLUSHES",
+    "TIMING_BATCH_QUEUED_FLUSHES",
     "TIMING_SPIN_S",
     "TIMING_SHORTEST_MS",
     "TIMING_CLOCKS_AGREE_RATIO",

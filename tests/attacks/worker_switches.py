@@ -26,6 +26,13 @@ def _join() -> None:
     CudaDevice.time_ms = time_ms  # type: ignore[method-assign]
 
 
+def _held() -> None:
+    """Other streams work while the current one is still covered."""
+    from kbverified.devices.cuda import CudaDevice
+
+    CudaDevice.hold_streams = lambda self: None  # type: ignore[method-assign]
+
+
 def _persisting() -> None:
     """A flush leaves the lines that the L2 was asked to keep."""
     from kbverified.devices.cuda import CudaDevice
@@ -132,6 +139,7 @@ def _one_process() -> None:
 
 WORKERS: dict[str, Callable[[], None]] = {
     "join": _join,
+    "held": _held,
     "persisting": _persisting,
     "flush": _flush,
     "kind": _kind,

@@ -115,23 +115,21 @@ class Launches(State):
         result = None
         for _ in range(message["repetitions"]):
             result = None  # so that an output's memory is there again for the next launch
-            time_ms, result = self._timed_launch(arguments, message["forward_seed"])
+            time_ms, result = self._timed_launch(arguments, message)
             times.append(time_ms)
             host_bound += bool(self.device.was_ahead_of_host())
         if message.get("deliver"):
             self._deliver(result)
         return {"times_ms": times, "host_bound": host_bound}
 
-    def _timed_launch(self, arguments: list[Any], forward_seed: int) -> tuple[float, Any]:
+    def _timed_launch(self, arguments: list[Any], message: dict[str, Any]) -> tuple[float, Any]:
         """One launch with the cache flushed before it: (milliseconds, result)."""
         import torch
 
-        from kbverified.protocol import TIMING_QUEUED_FLUSHES
-
-        torch.manual_seed(forward_seed)
-        flushes = TIMING_QUEUED_FLUSHES[self.device.kind]
+        torch.manual_seed(message["forward_seed"])
+        flushes, cover_ms = message["queued_flushes"], message["cover_ms"]
         time_cold_ms = self.device.time_cold_ms
-        return self._guard("runtime_error", lambda: time_cold_ms(lambda: self._launch(arguments), flushes))
+        return self._guard("runtime_error", lambda: time_cold_ms(lambda: self._launch(arguments), flushes, cover_ms))
 
     def do_batch(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """One launch on one set of inputs, as it is timed otherwise; its output is delivered before the answer.
@@ -140,7 +138,7 @@ class Launches(State):
         """
         self.channel.spin_s = message["spin_s"]
         index = message["index"]
-        time_ms, result = self._timed_launch(self._arguments(index), message["forward_seed"])
+        time_ms, result = self._timed_launch(self._arguments(index), message)
         return {"times_ms": [time_ms], "strides": self._deliver(result, index, own_order=True)}
 
     def do_settle(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:

@@ -98,19 +98,32 @@ class Device(ABC):
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
         """One launch, timed on this device until no stream of this process has work; (milliseconds, result)."""
 
-    def time_cold_ms(self, launch: Callable[[], Any], queued_flushes: int) -> tuple[float, Any]:
+    def wait(self, duration_ms: float) -> None:
+        """Queue a wait on the device. One without a queue does not wait."""
+        return None
+
+    def hold_streams(self) -> None:
+        """What any stream of this process is given from now on begins when all that is queued now has been done."""
+        return None
+
+    def time_cold_ms(self, launch: Callable[[], Any], queued_flushes: int, cover_ms: float = 0.0) -> tuple[float, Any]:
         """``time_ms`` of a launch that finds the cache cold.
 
         ``queued_flushes`` 0: the device is idle when the clock starts, and the host's way to the first kernel is in
-        the time. Else so many flushes are queued and the clock starts behind them on the device: what the host needs
-        meanwhile is hidden, as far as the flushes last. A device without a queue has only the order of the two changed.
+        the time. Else a wait of ``cover_ms`` and so many flushes are queued, and the clock starts behind them on the
+        device: what the host needs meanwhile is hidden, as far as they last. No stream's work begins before the clock.
+        A device without a queue has only the order of flush and synchronisation changed.
         """
         if queued_flushes:
             self.synchronize()
         self.forget_persisting()  # once: nothing of the candidate's comes between the flushes, and the driver is slow
+        if queued_flushes and cover_ms:
+            self.wait(cover_ms)
         for _ in range(max(1, queued_flushes)):
             self.flush_cache()
-        if not queued_flushes:
+        if queued_flushes:
+            self.hold_streams()
+        else:
             self.synchronize()
         return self.time_ms(launch)
 

@@ -53,7 +53,10 @@ class CudaDevice(Device):
         self._ahead_of_host = False
         self._everything = self._call("cuEventCreate", driver.CUevent_flags.CU_EVENT_DISABLE_TIMING.value)
         attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
-        self._keeps_lines = self._call("cuDeviceGetAttribute", attribute, self._call("cuCtxGetDevice")) > 0
+        ordinal = self._call("cuCtxGetDevice")
+        self._keeps_lines = self._call("cuDeviceGetAttribute", attribute, ordinal) > 0
+        peak_clock = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_CLOCK_RATE
+        self._cycles_per_ms = int(self._call("cuDeviceGetAttribute", peak_clock, ordinal))  # kHz
         self._location = driver.CUmemLocation()
         self._location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
         self._location.id = 0
@@ -154,6 +157,23 @@ class CudaDevice(Device):
 
     def cache_bytes(self) -> int:
         return int(torch.cuda.get_device_properties(0).L2_cache_size)
+
+    def wait(self, duration_ms: float) -> None:
+        """A kernel that counts cycles: as many as the peak SM clock has in that time, so that it is never shorter."""
+        torch.cuda._sleep(int(duration_ms * self._cycles_per_ms))
+
+    def hold_streams(self) -> None:
+        """By an event that everything submitted to the context from now on waits for, on whatever stream.
+
+        A driver before CUDA 12.5 has no such wait, and refuses it while a stream is being captured: then other streams
+        may run ahead of the clock.
+        """
+        stream = torch.cuda.current_stream().cuda_stream
+        try:
+            self._call("cuEventRecord", self._everything, stream)
+            self._call("cuCtxWaitEvent", self._context, self._everything)
+        except (AttributeError, RuntimeError):
+            return
 
     def time_ms(self, launch: Callable[[], Any]) -> tuple[float, Any]:
         """From one event to another on the current stream; to a third where other streams went on after the second.

@@ -38,6 +38,7 @@ from kbverified.protocol import (
     TIMING_BATCH_BUDGET_MS,
     TIMING_BATCH_MAX,
     TIMING_BATCH_MEMORY_SHARE,
+    TIMING_BATCH_QUEUED_FLUSHES,
     TIMING_BATCHES_MAX,
     TIMING_BATCHES_MIN,
     TIMING_BOUND_AGREE_RATIO,
@@ -259,7 +260,14 @@ def run_batch(side: Side, drawn: list[Any], reference: Reference | None = None) 
     limit_s = side.limit_s(1)
     with side.party.looking_out(spin_s):
         for index, (inputs, room) in enumerate(zip(drawn, answers, strict=True)):
-            message = {"do": "batch", "index": index, "forward_seed": FORWARD_SEED, "spin_s": spin_s}
+            message = {
+                "do": "batch",
+                "index": index,
+                "forward_seed": FORWARD_SEED,
+                "queued_flushes": TIMING_BATCH_QUEUED_FLUSHES[side.job.settings.device],
+                "cover_ms": 0.0,
+                "spin_s": spin_s,
+            }
             write, take = side.exchange.writer(index, inputs), side.exchange.taker(room, index)
             start = time.monotonic()
             write()

@@ -13,9 +13,11 @@ from kbverified.judge.stage import Job
 from kbverified.protocol import (
     FORWARD_SEED,
     TIMING_CLOCKS_AGREE_RATIO,
+    TIMING_COVER_MS,
     TIMING_HOT_LAUNCHES_MAX,
     TIMING_HOT_MS,
     TIMING_LAUNCH_OVERHEAD_MS,
+    TIMING_QUEUED_FLUSHES,
     TIMING_REPETITIONS_MAX,
     TIMING_ROUND_ROOM,
     TIMING_SHORTEST_MS,
@@ -41,7 +43,7 @@ class Side:
         self.hot = 1
         """Untimed launches before a turn's repetitions."""
         self.launch_ms = 0.0
-        """One launch with its flush, as the pilot found it."""
+        """One launch with its cover and flush, as the pilot found it."""
         self.wall_ms = 0.0
         """The judge's own clock over the last message's launches."""
         self.turn_ms = 0.0
@@ -60,6 +62,8 @@ class Side:
             "hot": hot,
             "repetitions": repetitions,
             "forward_seed": FORWARD_SEED,
+            "queued_flushes": TIMING_QUEUED_FLUSHES[self.job.settings.device],
+            "cover_ms": TIMING_COVER_MS[self.job.settings.device],
             "deliver": deliver,
         }
         start = time.monotonic()
