@@ -6,7 +6,7 @@ allowed, and where a problem cancels, so is what every float32 kernel shows ther
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from kbverified.protocol import (
     SCALED_LIMIT_FLOOR,
@@ -26,14 +26,15 @@ def limit(dtype: str, reference_scaled_error: float | None, law: str = "") -> fl
     return max(floor, SCALED_LIMIT_MARGIN * (reference_scaled_error or 0.0))
 
 
-def with_higher_floor(errors: Mapping[str, OracleErrors | None], dtype: str) -> frozenset[str]:
+def with_higher_floor(errors: Sequence[tuple[str, OracleErrors | None]], dtype: str) -> frozenset[str]:
     """Those of these laws under which an answer has a higher floor: where it is exact under all others. None otherwise.
 
-    ``errors``: of the answer, by law; None where there is no figure.
+    ``errors``: of the answer, each with its law; None where there is no figure.
     """
     higher = SCALED_LIMIT_FLOOR_FACTOR.get(dtype, {}).keys()
-    others = [one for law, one in errors.items() if law not in higher]
-    return frozenset(higher & errors.keys()) if others and all(_exact(one, dtype) for one in others) else frozenset()
+    others = [one for law, one in errors if law not in higher]
+    exact = bool(others) and all(_exact(one, dtype) for one in others)
+    return frozenset(law for law, _ in errors if law in higher) if exact else frozenset()
 
 
 def _exact(errors: OracleErrors | None, dtype: str) -> bool:

@@ -1,8 +1,8 @@
-"""The ``hardened`` verdict, from a gate's hardened trials: here, and only here, their limits are applied.
+"""The ``hardened`` verdict, from all trials of a gate: here, and only here, the oracle's limits are applied.
 
 It is stricter than ``hidden``: a candidate that fails there fails here too, for the same reason. Beyond that, under
-laws with secret parameters and with other weights, the answer has to be as near to the float64 oracle as the gate's
-arithmetic explains.
+the published distributions, under laws with secret parameters and with other weights, the answer has to be as near to
+the float64 oracle as the gate's arithmetic explains.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 from kbverified.records.problem import HardenedAudit, ProblemRecord
 from kbverified.records.stages import GateRecord
-from kbverified.records.trials import HardenedTrial
+from kbverified.records.trials import HardenedTrial, TrialResult
 from kbverified.scaled_limit import limit, with_higher_floor, within
 
 
 @dataclass(frozen=True)
 class Hardened:
-    """What the hardened trials alone say. ``why_null``: why they say nothing."""
+    """What a gate says of a candidate that passes ``hidden``. ``why_null``: why they say nothing."""
 
     verdict: str | None
     detail: str | None = None
     failed: tuple[str, ...] = ()
-    """Laws."""
+    """Laws and distributions."""
     why_null: str | None = None
 
 
@@ -32,37 +32,36 @@ def judge(gate: GateRecord, problem: ProblemRecord | None) -> Hardened:
         return Hardened(None, why_null=gate.hardened_why_not or "the gate's record has no hardened trials")
     if problem is not None and undecidable(problem, gate.provenance.dtype):
         return Hardened(None, why_null="undecidable: the output for other inputs passes under every hardened law")
-    tried = [trial for trial in gate.hardened if trial.applicable]
-    if not tried:
+    if not any(trial.applicable for trial in gate.hardened):
         return Hardened(None, why_null="no hardened law applies to this problem")
     dtype = gate.provenance.dtype
-    higher = with_higher_floor({trial.law: trial.oracle for trial in tried}, dtype)
-    wrong = {
-        trial.law: why for trial in tried if (why := _wrong(trial, dtype, trial.law if trial.law in higher else ""))
-    }
+    tried: list[TrialResult] = [trial for trial in (*gate.trials, *gate.hardened) if trial.applicable]
+    higher = with_higher_floor([(trial.distribution, trial.oracle) for trial in tried], dtype)
+    wrong = [(trial, why) for trial in tried if (why := _wrong(trial, dtype, higher))]
     if not wrong:
         return Hardened("pass")
-    first = next(trial for trial in tried if trial.law in wrong)
-    value = "weights_differ" if first.comparable is False else "wrong_value"
-    return Hardened(first.failure or value, wrong[first.law], tuple(wrong))
+    first, why = wrong[0]
+    value = "weights_differ" if isinstance(first, HardenedTrial) and first.comparable is False else "wrong_value"
+    return Hardened(first.failure or value, why, tuple(dict.fromkeys(trial.distribution for trial, _ in wrong)))
 
 
-def _wrong(trial: HardenedTrial, dtype: str, law: str) -> str | None:
+def _wrong(trial: TrialResult, dtype: str, higher: frozenset[str]) -> str | None:
+    name = trial.distribution
     if trial.failure is not None:
-        return f"{trial.law}: {trial.detail or trial.failure}"
-    errors = trial.oracle
+        return f"{name}: {trial.detail or trial.failure}"
+    errors, law = trial.oracle, name if name in higher else ""
     if errors is None or within(errors, dtype, law) is not False:
         return None  # None: the judge had too little memory, and the trial says no more than that it ended well
     if errors.wrong_elements:
-        return f"{trial.law}: {errors.wrong_elements} integers differ from the reference's, and are no ties"
+        return f"{name}: {errors.wrong_elements} integers differ from the reference's, and are no ties"
     allowed = limit(dtype, errors.reference_scaled_error, law)
-    return f"{trial.law}: off by {errors.scaled_error:.3g} of the output's scale, allowed {allowed:.3g}"
+    return f"{name}: off by {errors.scaled_error:.3g} of the output's scale, allowed {allowed:.3g}"
 
 
 def undecidable(problem: ProblemRecord, dtype: str) -> bool | None:
     """Whether the output for other inputs would pass under every hardened law; None where no audit says it."""
     laws = [law for law in problem.hardened if law.applicable]
-    higher = with_higher_floor({law.law: law.replay for law in laws}, dtype)
+    higher = with_higher_floor([(law.law, law.replay) for law in laws], dtype)
 
     def passes(law: HardenedAudit) -> bool:
         return law.replay is not None and within(law.replay, dtype, law.law if law.law in higher else "") is True

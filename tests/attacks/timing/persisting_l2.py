@@ -3,7 +3,7 @@
 Layer: timing, persisting lines are made normal ones before every flush
 Severity: low, at most the L2's bytes over the bandwidth of the memory: about a hundredth of a millisecond per launch
 Verdict: true_time
-Switch: persisting
+Switch: persisting,bound
 Escapes: 1.1
 Device: cuda
 Problem: cached
