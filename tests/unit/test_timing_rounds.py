@@ -14,8 +14,9 @@ from kbverified.judge import rounds
 from kbverified.judge.bound import Batch, Bound, as_delivered, batch_size
 from kbverified.judge.party import FAILURES, CandidateFailure, _known_verdict
 from kbverified.judge.rounds import Trace, host_bound_share, planned_rounds, round_of, why_unstable
+from kbverified.judge.timing import disputed
 from kbverified.protocol import TIMING_ROUNDS_MAX, TIMING_TOTAL_BUDGET_S
-from kbverified.records.timing import DeviceReading, Round
+from kbverified.records.timing import DeviceReading, JudgeBound, Round
 
 
 def reading(reasons):
@@ -49,6 +50,23 @@ def test_only_kernels_that_would_take_too_long_get_fewer_than_ten_rounds():
     ten_ms = 1e2 * TIMING_TOTAL_BUDGET_S
     assert rounds.least_rounds(ten_ms * 0.99) == 10
     assert rounds.least_rounds(ten_ms * 1.01) == 6
+
+
+@pytest.mark.parametrize(
+    ("waits", "t_judge_ms", "verdict"),
+    [
+        (1, 73.0, "unstable"),
+        (1, 126.0, "time_disputed"),  # more than a busy host explains
+        (0, 73.0, "time_disputed"),
+        (None, 73.0, "time_disputed"),  # nobody knows
+    ],
+)
+def test_a_claim_that_is_off_is_no_accusation_where_the_time_is_the_hosts(waits, t_judge_ms, verdict):
+    rounds_ = [r.model_copy(update={"baseline_host_bound": waits}) for r in made([1.0] * 10)]
+    record = JudgeBound(outcome="disputed", k=1, batches=5, claim_ms=62.6, t_judge_ms=t_judge_ms)
+    found = disputed(record, rounds_)
+    assert found["verdict"] == verdict and found["detail"].startswith("claims 62.6 ms for a launch; by the judge's")
+    assert ("waits for the host in 100 %" in found["detail"]) is (verdict == "unstable")
 
 
 @pytest.mark.parametrize(

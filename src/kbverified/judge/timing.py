@@ -8,6 +8,7 @@ a secret seed before every round and every batch. Raw repetitions are kept; ever
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from kbverified.correctness import combine
@@ -20,6 +21,7 @@ from kbverified.judge.reference import Reference
 from kbverified.judge.rounds import (
     Trace,
     baseline,
+    host_bound_share,
     least_rounds,
     output_limit,
     redraw,
@@ -30,8 +32,8 @@ from kbverified.judge.rounds import (
 )
 from kbverified.judge.side import Side
 from kbverified.judge.stage import Job
-from kbverified.protocol import BASELINE_DISTURBED_RATIO
-from kbverified.records.timing import JudgeBound
+from kbverified.protocol import BASELINE_DISTURBED_RATIO, TIMING_HOST_BOUND_RATIO
+from kbverified.records.timing import JudgeBound, Round
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -146,7 +148,24 @@ def _verdict(job: Job, trace: Trace, found: JudgeBound, worst: Any) -> dict[str,
     if outputs["verdict"] != "pass":
         return outputs
     if found.outcome == "disputed":
-        text = f"claims {found.claim_ms:.4g} ms for a launch; by the judge's clock it takes {found.t_judge_ms:.4g} ms"
-        return {"verdict": "time_disputed", "detail": f"{text} (smallest of {found.batches} batches of {found.k})"}
+        return disputed(found, trace.kept())
     unstable = why_unstable(trace.rounds, job.settings.device)
     return {"verdict": "unstable", "detail": unstable} if unstable else outputs
+
+
+def disputed(found: JudgeBound, rounds: Sequence[Round]) -> dict[str, Any]:
+    """What a claim is called that the judge's clock does not bear out.
+
+    Where the device waits for the host in most launches of the baseline, which is trusted, a time is the host's and may
+    be another in a batch: ``unstable``, which pays as little, up to TIMING_HOST_BOUND_RATIO.
+    """
+    assert found.claim_ms is not None and found.t_judge_ms is not None
+    text = f"claims {found.claim_ms:.4g} ms for a launch; by the judge's clock it takes {found.t_judge_ms:.4g} ms"
+    text += f" (smallest of {found.batches} batches of {found.k})"
+    waits = host_bound_share(rounds, "baseline")
+    if waits > 0.5 and found.t_judge_ms <= TIMING_HOST_BOUND_RATIO * found.claim_ms:
+        return {
+            "verdict": "unstable",
+            "detail": f"{text}; the device waits for the host in {100 * waits:.0f} % of the baseline's launches",
+        }
+    return {"verdict": "time_disputed", "detail": text}
