@@ -110,8 +110,9 @@ def stay_off_reserved_cores(device: str) -> dict[str, frozenset[int]]:
 
     allowed = os.sched_getaffinity(0)
     gpus = affinity.sharing(allowed)
-    kept = affinity.reserved_cores(allowed, gpus)
-    affinity.pin(allowed.difference(*kept.values()))
+    shared = affinity.siblings(allowed)
+    kept = affinity.reserved_cores(allowed, gpus, shared)
+    affinity.pin(allowed - affinity.closed_to_others(kept.values(), shared))
     return kept
 
 

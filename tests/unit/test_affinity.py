@@ -10,18 +10,60 @@ from kbverified import affinity, lease
 from kbverified.protocol import RESERVED_CORES_PER_DEVICE as KEPT
 
 
+def alone(threads):
+    """Each on a core of its own."""
+    return {thread: frozenset((thread,)) for thread in threads}
+
+
 @pytest.mark.parametrize("devices", [1, 2, 8])
 def test_every_device_has_cores_of_its_own_and_the_others_have_the_rest(devices):
     allowed = range(100, 100 + 2 * KEPT * devices)
-    kept = affinity.reserved_cores(allowed, [f"GPU-{n}" for n in range(devices)])
+    kept = affinity.reserved_cores(allowed, [f"GPU-{n}" for n in range(devices)], alone(allowed))
     assert len(kept) == devices and all(len(cores) == KEPT for cores in kept.values())
     assert len(frozenset().union(*kept.values())) == KEPT * devices
     assert all(frozenset(allowed) >= cores for cores in kept.values())
 
 
 def test_nothing_is_kept_where_it_would_leave_too_little():
-    assert affinity.reserved_cores(range(2 * KEPT - 1), ["GPU-0"]) == {}
-    assert affinity.reserved_cores(range(100), []) == {}
+    assert affinity.reserved_cores(range(2 * KEPT - 1), ["GPU-0"], alone(range(100))) == {}
+    assert affinity.reserved_cores(range(100), [], alone(range(100))) == {}
+
+
+def pairs(count, apart):
+    """Threads 0 to 2 x count - 1, thread n and n + apart on one core."""
+    return {n: frozenset((m, m + apart)) for m in range(2 * count) if m % (2 * apart) < apart for n in (m, m + apart)}
+
+
+@pytest.mark.parametrize("apart", [1, 16])
+def test_a_core_is_measured_on_by_one_of_its_threads_and_closed_to_the_others(apart):
+    shared = pairs(16, apart)
+    kept = affinity.reserved_cores(range(32), ["GPU-a", "GPU-b"], shared)
+    cores = [shared[thread] for threads in kept.values() for thread in threads]
+    assert len(set(cores)) == len(cores) == 2 * KEPT
+    assert affinity.closed_to_others(kept.values(), shared) == frozenset().union(*cores)
+
+
+def test_too_few_cores_are_shared_by_whole_cores():
+    shared = pairs(8, 8)  # two GPUs would take all eight cores
+    kept = affinity.reserved_cores(range(16), ["GPU-a", "GPU-b"], shared)
+    assert kept == {"GPU-a": frozenset((0, 8, 1, 9)), "GPU-b": frozenset((2, 10, 3, 11))}
+    assert len(affinity.closed_to_others(kept.values(), shared)) == 2 * KEPT
+
+
+def test_who_shares_a_core_is_read_from_the_system_or_told(tmp_path, monkeypatch):
+    monkeypatch.delenv(affinity.SIBLINGS_VARIABLE, raising=False)
+    monkeypatch.setattr(affinity, "_TOPOLOGY", tmp_path)
+    for thread, text in {0: "0,16", 1: "1-2", 3: "rubbish"}.items():
+        path = tmp_path / f"cpu{thread}" / "topology" / "thread_siblings_list"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"{text}\n")
+    found = affinity.siblings((0, 1, 3, 4))
+    assert found == {0: {0, 16}, 1: {1, 2}, 3: {3}, 4: {4}}
+    monkeypatch.setenv(affinity.SIBLINGS_VARIABLE, "0,2;1,3")
+    assert affinity.siblings((0, 3, 4)) == {0: {0, 2}, 3: {1, 3}, 4: {4}}
+    monkeypatch.setenv(affinity.SIBLINGS_VARIABLE, "0-2")
+    with pytest.raises(ValueError, match=r"KBV_CORE_SIBLINGS='0-2'.*0,16;1,17"):
+        affinity.siblings((0,))
 
 
 def test_who_may_use_every_core_keeps_off_the_cores_of_gpus_that_it_does_not_see(monkeypatch):
