@@ -2,6 +2,8 @@
 
     python -m benchmarks.core_pairs [--cores 0 1] [--window-s 0.1] [--json FILE]
 
+The last line, where there is one, is what the stages are to be told in the environment.
+
 A virtual machine may show every hardware thread as a core of its own ("Thread(s) per core: 1"): then nothing tells
 which two slow each other down, and cores that are kept for a measurement (``affinity``) may be the other halves of
 busy ones. Each named core runs the same Python loop, alone and beside each other core; what it still gets done, as a
@@ -16,10 +18,11 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.summaries import table, write
+from kbverified.affinity import SIBLINGS_VARIABLE
 
 SHARED_BELOW = 0.85
 """Of its own pace: below this a core shares with the other. Noise and boost clocks stay above it."""
@@ -66,6 +69,19 @@ def partners(pace: Mapping[int, float]) -> list[int]:
     return sorted(other for other, share in pace.items() if share < SHARED_BELOW)
 
 
+def everywhere(found: Mapping[int, Mapping[int, float]], allowed: Sequence[int]) -> list[tuple[int, int]] | None:
+    """All pairs, if those that were found lie equally far apart, as halves of cores do: neighbours (0 and 1, 2 and 3),
+    or the first and the second half of all. None where they do not, or there are none."""
+    pairs = {tuple(sorted((core, *partners(pace)))) for core, pace in found.items()}
+    if any(len(pair) != 2 for pair in pairs):
+        return None
+    apart = {pair[1] - pair[0] for pair in pairs}
+    step = apart.pop()
+    if apart or len(allowed) % (2 * step) or any(pair[0] // step % 2 for pair in pairs):
+        return None
+    return [(first, first + step) for first in range(len(allowed)) if first // step % 2 == 0]
+
+
 def text(found: Mapping[int, Mapping[int, float]]) -> str:
     """A line for each core: with whom it shares, and its pace beside the slowest and the typical other."""
     lines = []
@@ -98,6 +114,8 @@ def main(argv: list[str] | None = None) -> int:
             arguments.json, {str(core): {str(other): share for other, share in p.items()} for core, p in found.items()}
         )
     print(text(found))
+    if allowed == list(range(len(allowed))) and (pairs := everywhere(found, allowed)):
+        print(f"{SIBLINGS_VARIABLE}={';'.join(f'{a},{b}' for a, b in pairs)}")
     return 0
 
 

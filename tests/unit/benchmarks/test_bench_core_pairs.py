@@ -17,6 +17,24 @@ def test_who_slows_a_core_down_shares_it():
     assert "0.62 beside 2" in first and "none" in second
 
 
+@pytest.mark.parametrize(
+    ("partners", "count", "pairs"),
+    [
+        ({0: [2], 1: [3]}, 4, [(0, 2), (1, 3)]),
+        ({0: [1], 1: [0]}, 4, [(0, 1), (2, 3)]),
+        ({0: [1], 2: [3]}, 4, [(0, 1), (2, 3)]),
+        ({0: [2], 1: []}, 4, None),
+        ({0: [2], 1: [2]}, 4, None),
+        ({0: [2, 3]}, 4, None),
+        ({1: [2]}, 4, None),  # neighbours begin with an even one
+        ({0: [2]}, 6, None),  # six are no two halves of two
+    ],
+)
+def test_pairs_that_lie_equally_far_apart_tell_all(partners, count, pairs):
+    found = {core: {n: 0.6 if n in mine else 1.0 for n in range(count)} for core, mine in partners.items()}
+    assert core_pairs.everywhere(found, range(count)) == pairs
+
+
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="it takes two cores")
 def test_it_measures_each_pair_and_leaves_this_process_where_it_was(tmp_path, capfd):
     before = os.sched_getaffinity(0)
