@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kbverified import layout
+from kbverified import devices, layout, lease
+from kbverified.devices import nvml
 from kbverified.devices.nvml import Nvml
 from kbverified.judge import rounds
 from kbverified.judge.bound import Batch, Bound, as_delivered, batch_size
@@ -301,15 +302,28 @@ class FakeNvml:
 
 def test_a_reading_has_units_and_null_for_what_is_not_answered(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
-    nvml = Nvml("GPU-1")
-    assert nvml.max_sm_clock_mhz == 1980
-    assert nvml.reading() == DeviceReading(sm_clock_mhz=1755, temperature_c=None, power_w=693.5, throttle_reasons=4)
+    found = Nvml("GPU-1")
+    assert found.max_sm_clock_mhz == 1980
+    assert found.reading() == DeviceReading(sm_clock_mhz=1755, temperature_c=None, power_w=693.5, throttle_reasons=4)
+
+
+def test_nvml_is_started_once_for_a_gpu_and_not_before_it_is_asked(monkeypatch):
+    made = []
+    monkeypatch.setattr(nvml, "Nvml", lambda uuid: made.append(uuid) or object())
+    nvml.of.cache_clear()
+    try:
+        devices.start_readings("cpu", lease.Gpu("GPU-1", "NVIDIA H200", "580.1", 143771, "9.0"))
+        assert made == []
+        devices.start_readings("cuda", lease.Gpu("GPU-1", "NVIDIA H200", "580.1", 143771, "9.0"))
+        assert nvml.of("GPU-1") is nvml.of("GPU-1") and made == ["GPU-1"]
+    finally:
+        nvml.of.cache_clear()
 
 
 def test_without_nvml_there_is_no_reading(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)  # importing it raises
-    nvml = Nvml("GPU-1")
-    assert (nvml.reading(), nvml.sm_clock_mhz(), nvml.max_sm_clock_mhz) == (None, None, 0)
+    found = Nvml("GPU-1")
+    assert (found.reading(), found.sm_clock_mhz(), found.max_sm_clock_mhz) == (None, None, 0)
 
 
 def test_rounds_that_waited_for_the_host_say_so_where_they_give_no_time():

@@ -46,6 +46,14 @@ def start_driver(kind: str) -> None:
         start()
 
 
+def start_readings(kind: str, gpu: Gpu) -> None:
+    """Start what ``reading`` and ``ramp_up`` of this process will ask about a GPU: it need not be held for that."""
+    if kind == "cuda":
+        from kbverified.devices import nvml
+
+        nvml.of(gpu.uuid)
+
+
 def prepare(kind: str) -> None:
     """Import what opening a device will need, before a device is held. Raises RuntimeError where it is missing."""
     import importlib

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from kbverified.devices import nvml
 from kbverified.devices.base import Device, SharedBuffer
-from kbverified.devices.nvml import Nvml
 from kbverified.lease import Gpu, visible_gpus
 from kbverified.protocol import TIMING_JOIN_GAP_MS, TIMING_RAMP_BUDGET_S, TIMING_RAMP_CLOCK_SHARE
 from kbverified.records.base import DeviceInfo
@@ -42,7 +42,6 @@ class CudaDevice(Device):
         require_same_gpu(wanted, str(torch.cuda.get_device_properties(0).uuid))
         self.torch_device = torch.device("cuda", 0)
         self._flush: torch.Tensor | None = None
-        self._nvml = Nvml(gpu.uuid if gpu else None)
         self._shared_bytes = 0
         self._peak_bytes = 0
         self._context = self._call("cuCtxGetCurrent")
@@ -206,6 +205,10 @@ class CudaDevice(Device):
             self._call("cuStreamWaitEvent", torch.cuda.current_stream().cuda_stream, self._everything, 0)
         except RuntimeError:
             torch.cuda.synchronize()
+
+    @property
+    def _nvml(self) -> nvml.Nvml:
+        return nvml.of(self._gpu.uuid if self._gpu else None)
 
     def reading(self) -> DeviceReading | None:
         return self._nvml.reading()

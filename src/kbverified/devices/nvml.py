@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from kbverified.records.timing import DeviceReading
+
+
+@functools.cache
+def of(uuid: str | None) -> Nvml:
+    """The readings of one GPU, of the first where it is not named. NVML starts when this process first asks for them:
+    a judge does so before it holds the GPU, and a worker never."""
+    return Nvml(uuid)
 
 
 class Nvml:

@@ -213,7 +213,7 @@ class Job:
 
     def _start_drivers(self, gpu: lease.Gpu) -> None:
         """Start the CUDA driver here and in the workers while the GPU is somebody else's: nothing is made on it."""
-        from kbverified.devices import start_driver
+        from kbverified.devices import start_driver, start_readings
 
         visible = {"CUDA_VISIBLE_DEVICES": gpu.uuid}
         before = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -222,6 +222,8 @@ class Job:
                 party.post({"do": "driver", "device": self.settings.device, "environment": visible})
             os.environ.update(visible)
             start_driver(self.settings.device)
+            if self.stage.startswith("time-"):
+                start_readings(self.settings.device, gpu)
             if before is None:  # the lease counts the GPUs that this job may use
                 del os.environ["CUDA_VISIBLE_DEVICES"]
             else:
