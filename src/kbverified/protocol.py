@@ -195,8 +195,9 @@ RESERVED_CORES_PER_DEVICE = 4
 # Both sides of ten rounds together may spend about this long in launches; see TIMING_ROUNDS_SLOW.
 TIMING_TOTAL_BUDGET_S = 20.0
 # The judge's bound: batches of at most so many distinct inputs, as many as memory and this time per pair of batches
-# allow. The judge's clock runs from before the first input is visible until every output is in private memory.
-TIMING_BATCH_MAX = 32
+# allow. The judge's clock runs from before the first input is visible until every output is in private memory. With 32
+# the two batches were a fifth of what a timing stage held a GPU for beside its launches (docs/performance.md).
+TIMING_BATCH_MAX = 16
 TIMING_BATCH_BUDGET_MS = 300.0
 # Share of the free device memory that a batch's buffers may take.
 TIMING_BATCH_MEMORY_SHARE = 0.4

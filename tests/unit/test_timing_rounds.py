@@ -16,7 +16,7 @@ from kbverified.judge.bound import Batch, Bound, as_delivered, batch_size
 from kbverified.judge.party import FAILURES, CandidateFailure, _known_verdict
 from kbverified.judge.rounds import Trace, host_bound_share, planned_rounds, round_of, why_unstable
 from kbverified.judge.timing import disputed
-from kbverified.protocol import TIMING_ROUNDS_MAX, TIMING_TOTAL_BUDGET_S
+from kbverified.protocol import TIMING_BATCH_MAX, TIMING_ROUNDS_MAX, TIMING_TOTAL_BUDGET_S
 from kbverified.records.timing import DeviceReading, JudgeBound, Round
 
 
@@ -258,7 +258,7 @@ def test_a_batch_is_as_large_as_memory_and_time_allow():
         exchange = SimpleNamespace(in_bytes=600, out_bytes=400)
         return batch_size(SimpleNamespace(job=SimpleNamespace(device=device), exchange=exchange), trace, launches_ms)
 
-    assert size(10**9, 1.0) == 32
+    assert size(10**9, 1.0) == TIMING_BATCH_MAX
     assert size(10**9, 26.0) == 10  # 300 ms / (26 + 2 * 1 + 2)
     assert size(10**9, 1e6) == 1
     assert size(10**5, 1.0) == 10  # 0.4 * 100,000 bytes / (4 * 1000)

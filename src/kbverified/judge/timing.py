@@ -45,6 +45,7 @@ def run(job: Job) -> dict[str, Any]:
         job.lap("baseline")
         reference.place(device)
         job.preflight(needed_bytes(job.audit, copies_of_buffers=3, models=2))
+        job.lap("place")
         interleaved = needed_bytes(job.audit, copies_of_buffers=4, models=3) < device.free_bytes()
         a, b = Side(job, job.baseline), Side(job, job.party)
         compiled = None
@@ -65,14 +66,18 @@ def run(job: Job) -> dict[str, Any]:
 
 
 def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool) -> dict[str, Any]:
+    trace = Trace()
+    # Before the clock is brought up: what the judge launches for it brings it up as well.
+    trace.limit = output_limit(reference, job.mode, job.gate_error)
+    job.device.release_cached()
+    job.lap("limit")
     ramp_s = job.device.ramp_up()
-    job.lap("place")
+    job.lap("ramp")
     inputs = redraw(reference)
     baseline(lambda: a.exchange.offer(inputs))
     baseline(a.pilot)
     alone, _ = baseline(lambda: a.time(a.hot, max(a.repetitions, 5)))
     inputs = None
-    trace = Trace()
     batch = baseline(lambda: bound.baseline_alone(reference, a, trace))
     measured = _together if interleaved else _one_after_the_other
     found, worst_of_batches = measured(job, reference, a, b, trace, batch)
@@ -80,14 +85,9 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool
     return {**fields, "ramp_s": ramp_s, "reserved_cores": len(job.cores) if job.cores else None}
 
 
-def _start_candidate(job: Job, reference: Reference, b: Side, trace: Trace) -> None:
-    """The candidate is constructed while the judge, on its own, finds out how wrong an output may be: nothing is timed
-    meanwhile."""
+def _start_candidate(job: Job, reference: Reference, b: Side) -> None:
     job.lap("baseline alone")
-    job.post_model(b.party)
-    trace.limit = output_limit(reference, job.mode, job.gate_error)
-    job.lap("limit")
-    job.await_model(b.party)
+    job.model(b.party)
     job.lap("candidate")
     b.exchange.offer(redraw(reference))
     b.pilot()
@@ -97,7 +97,7 @@ def _start_candidate(job: Job, reference: Reference, b: Side, trace: Trace) -> N
 def _together(
     job: Job, reference: Reference, a: Side, b: Side, trace: Trace, batch: bound.Batch | None
 ) -> tuple[JudgeBound, Any]:
-    _start_candidate(job, reference, b, trace)
+    _start_candidate(job, reference, b)
     run_rounds(reference, a, b, trace, job.settings.timing_budget_s)
     job.lap("rounds")
     found = bound.measure(reference, a, b, trace, batch)
@@ -113,7 +113,7 @@ def _one_after_the_other(
     base = baseline(lambda: run_alone(reference, a, count))
     a.exchange.close()
     a.party.close()
-    _start_candidate(job, reference, b, trace)
+    _start_candidate(job, reference, b)
     candidate = run_alone(reference, b, count, trace)
     trace.rounds += [round_of("baseline", x, y) for x, y in zip(base, candidate, strict=True)]
     job.lap("rounds")
