@@ -49,6 +49,7 @@ tests() {
 }
 
 # Renamed references through all stages: "one" on the first GPU, "two" on both, in the order in which they are named.
+# JOBS: in flight for each GPU.
 REFERENCES=${REFERENCES:-level1_1 level1_19 level1_25 level1_88 level2_12 level2_39 level2_53 level2_97}
 references() {
     local name gpus problem sample
@@ -56,8 +57,8 @@ references() {
     python3 -m benchmarks.references $REFERENCES --samples 2 > /tmp/references.txt || return 1
     for problem in $REFERENCES; do for sample in 0 1; do echo "renamed-reference/kernelbench/$problem/$sample"; done; done > /tmp/list.txt
     for name in "$@"; do
-        gpus=8
-        [ "$name" = one ] && gpus=4
+        gpus=$((2 * ${JOBS:-4}))
+        [ "$name" = one ] && gpus=${JOBS:-4}
         rm -rf results/hidden-gate results/time-fp32 results/time-tf32 results/memory
         (
             [ "$name" = one ] && export CUDA_VISIBLE_DEVICES=0
