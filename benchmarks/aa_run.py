@@ -139,7 +139,7 @@ def main(argv: list[str] | None = None) -> int:
             revision=arguments.revision or revision_of(PROJECT),
             restored=restored,
             restore_s=restore_s,
-            ended=None if clock.told else Ended(code, "jobs killed" if clock.killed else None, took_s),
+            ended=None if clock.told else Ended(code, clock.stopped, took_s),
             told=clock.told,
         )
     files = [f"{path} ({path.stat().st_size} bytes)" for path in written]

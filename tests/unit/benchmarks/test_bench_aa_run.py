@@ -199,6 +199,7 @@ def test_nothing_is_started_that_would_not_end_in_time(study: Study, monkeypatch
     monkeypatch.setattr(aa_chains, "START_NOTHING_S", 50.0)
     assert study.run("--minutes", "0.8") == 1
     assert study.calls() == [] and study.records() == set()
+    assert report(study.root / "out" / "records-aa.tar.xz")["stopped"] == "asked"
 
 
 def test_packing_gets_the_time_that_it_needs(tmp_path: Path):
