@@ -5,11 +5,11 @@
 Reads the timing records of a generator whose candidates are renamed references (``benchmarks.references``, a sample for
 each repeat): baseline and candidate are the same, so that every ratio is 1 in truth. Nothing is measured here.
 
-The study itself is ``device-run``'s work, which goes on where it was cut off; all its archives are read here:
+The study itself is ``benchmarks.aa_run``'s work, which times each problem's reference four times in fresh processes and
+goes on where it was cut off (docs/gpu-runs.md); its archives are read here, and those of ``device-run`` as well:
 
-    python -m benchmarks.references PROBLEM... --samples 4
-    kbverified device-run --list LIST --shard 1/N --out OUT [--resume OUT/*-1-of-N*.tar.xz]    # again until it exits 0
-    python -m benchmarks.aa OUT/records-*.tar.xz
+    python -m benchmarks.aa_run --problems problems/kernelbench --out OUT [--resume ARCHIVE]    # again until it exits 0
+    python -m benchmarks.aa OUT/records-aa.tar.xz
 
 What the columns mean: ``kbverified.aa``. ``coverage, rounds only`` is that of the intervals of rounds, ``with table``
 that with what ``protocol.BETWEEN_PROCESS_SD`` has for this kind of device.

@@ -15,6 +15,7 @@ import io
 import itertools
 import sys
 import tokenize
+from collections.abc import Iterable
 from pathlib import Path
 
 from kbverified.file_plan import commit
@@ -43,22 +44,36 @@ def renamed(source: str) -> str:
     return "".join(lines)
 
 
-def write_reference(problem: ProblemKey, root: Path, sample: int = 0) -> CandidateKey:
-    """One problem's reference as a sample of the generator. Raises ValueError, OSError with the problem's path."""
+def reference_files(problem: ProblemKey, root: Path, samples: Iterable[int]) -> dict[Path, bytes]:
+    """One problem's reference as samples of the generator, all alike: what is to be written below root.
+
+    Raises ValueError, OSError with the problem's path.
+    """
     path = problem.source_path(root)
     try:
         data = renamed(path.read_text(encoding="utf-8")).encode()
     except (ValueError, SyntaxError, tokenize.TokenError) as error:
         raise ValueError(f"{path}: {error}") from None
-    key = CandidateKey(GENERATOR, problem.suite, problem.problem, sample)
     generation = Generation(
         origin="import",
         source=f"the reference of {problem}, its class renamed",
         candidate_sha256=hashlib.sha256(data).hexdigest(),
         extraction="verbatim",
     )
-    commit(candidate_files(key, root, data, generation), root / "generations")
-    return key
+    files: dict[Path, bytes] = {}
+    for sample in samples:
+        files.update(candidate_files(_key(problem, sample), root, data, generation))
+    return files
+
+
+def write_reference(problem: ProblemKey, root: Path, sample: int = 0) -> CandidateKey:
+    """One problem's reference as a sample of the generator. Raises as ``reference_files``."""
+    commit(reference_files(problem, root, [sample]), root / "generations")
+    return _key(problem, sample)
+
+
+def _key(problem: ProblemKey, sample: int) -> CandidateKey:
+    return CandidateKey(GENERATOR, problem.suite, problem.problem, sample)
 
 
 def main(argv: list[str] | None = None) -> int:

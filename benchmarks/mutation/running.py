@@ -6,9 +6,6 @@ protocol constants and the same gate code.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.mutation.mutants import Mutant
-from benchmarks.mutation.parents import PROJECT, Parent, file_sha256
+from benchmarks.mutation.parents import Parent, file_sha256
+from benchmarks.stage_calls import Calls
 from kbverified import protocol, source_digest
 from kbverified.records.files import read, write_text
 from kbverified.records.stages import CompileRecord, GateRecord
@@ -177,19 +175,10 @@ class Stages:
                 if n % 10 == 0 or n == len(waiting):
                     print(f"{stage}: {n} of {len(waiting)}, {time.monotonic() - start:.0f} s", flush=True)
 
-    def _call(self, stage: str, name: str, words: list[str], out: Path) -> int:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    def _call(self, stage: str, name: str, words: list[str], out: Path) -> int | None:
         log = self.work.root / "logs" / stage / f"{name}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        words = [*words, "--out", str(out), "--device", self.device, "--build-root", str(self.work.root / "build")]
-        words += ["--timeout-s", "30"]
-        words += ["--arch", self.arch] if self.arch and self.device == "cuda" else []
-        environment = {"KBV_EVALUATOR": "on", **os.environ}
-        with log.open("wb") as file:
-            command = [sys.executable, "-m", "kbverified", *words]
-            return subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, cwd=PROJECT, env=environment
-            ).returncode
+        calls = Calls(self.device, self.work.root / "build", self.arch, ("--timeout-s", "30"))
+        return calls.call(words, out, log)
 
     def _log(self, stage: str, name: str) -> str:
         return (self.work.root / "logs" / stage / f"{name}.log").read_text(errors="replace")[-300:]

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal
@@ -73,6 +73,35 @@ def run_until(
             process.send_signal(signal.SIGTERM)
             _end(process, _CLEANING_UP_S)
     return Ended(process.returncode, stopped, time.monotonic() - begin)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and all that descends from it, at once, and wait for its end."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGSTOP)  # so that it starts nothing more
+    family = descendants(process.pid)
+    _kill(family)
+    process.kill()
+    process.wait()
+
+
+class Told(Exception):
+    """This process itself was told to end. The message is the signal's name."""
+
+
+@contextlib.contextmanager
+def told_by_signal() -> Iterator[None]:
+    """Within it SIGTERM and Ctrl-C raise Told in the main thread."""
+
+    def tell(number: int, frame: object) -> None:
+        raise Told(signal.Signals(number).name)
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> bool:

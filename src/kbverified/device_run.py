@@ -11,11 +11,9 @@ import argparse
 import os
 import re
 import shlex
-import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +23,7 @@ from kbverified import archive, run_report
 from kbverified.archive import ArchiveError, place
 from kbverified.config import ConfigError
 from kbverified.config_files import baselines_of
-from kbverified.deadline import Ended, run_until
+from kbverified.deadline import Ended, Told, run_until, told_by_signal
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INCOMPLETE
 from kbverified.keys import STAGES, CandidateKey, ProblemKey, stages_with
 from kbverified.records.files import RecordError
@@ -146,23 +144,6 @@ def snakemake_command(
     if gpus:
         command += ["--resources", f"gpu={gpus}"]
     return [*command, *extra]
-
-
-class _Told(Exception):
-    """This process itself was told to end."""
-
-
-@contextmanager
-def _told_by_signal() -> Iterator[None]:
-    def tell(number: int, frame: object) -> None:
-        raise _Told(signal.Signals(number).name)
-
-    before = {number: signal.signal(number, tell) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Progress:
@@ -318,8 +299,8 @@ def _run_workflow(
     command = snakemake_command(targets, args.config, args.cores, run_report.gpu_count(), shlex.split(args.snakemake))
     progress = _Progress(root, plan, label, stop_at_s)
     try:
-        with _told_by_signal(), log_path.open("wb") as log:
+        with told_by_signal(), log_path.open("wb") as log:
             ended = run_until(command, stop_at_s=stop_at_s, kill_at_s=kill_at_s, log=log, cwd=root, tick=progress)
             return ended, None
-    except _Told as told:
+    except Told as told:
         return None, str(told)

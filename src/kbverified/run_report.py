@@ -12,9 +12,10 @@ import platform
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import Field
 
@@ -74,6 +75,8 @@ class RunReport(Record):
     python: str
     packages: dict[str, str]
     system: str
+    source_digests: dict[str, str] = Field(default_factory=dict)
+    """Stage to ``source_digest.digest`` of the code that made every record of it here. Empty: nobody has seen to it."""
 
 
 def make(
@@ -90,6 +93,7 @@ def make(
     restore_s: float,
     ended: Ended | None,
     told: str | None,
+    source_digests: Mapping[str, str] = MappingProxyType({}),
 ) -> RunReport:
     """Look at what lies under root and describe the call. ``targets`` were asked for, ``records`` belong to it."""
     counts: dict[str, Counter[str]] = {}
@@ -109,7 +113,7 @@ def make(
         list_sha256=hashlib.sha256(list_path.read_bytes()).hexdigest(),
         config_name=config_path.name,
         config_sha256=hashlib.sha256(config_path.read_bytes()).hexdigest(),
-        revision=revision or _revision(root),
+        revision=revision or revision_of(root),
         started_at=started_at.isoformat(timespec="seconds"),
         ended_at=datetime.now(UTC).isoformat(timespec="seconds"),
         restore_s=round(restore_s, 3),
@@ -128,6 +132,7 @@ def make(
         python=platform.python_version(),
         packages=_packages(),
         system=platform.platform(),
+        source_digests=dict(source_digests),
     )
 
 
@@ -190,7 +195,8 @@ def _packages() -> dict[str, str]:
     return found
 
 
-def _revision(root: Path) -> str | None:
+def revision_of(root: Path) -> str | None:
+    """The commit of a working tree, ``-dirty`` where it differs; None without git."""
     git = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         return subprocess.run(git, capture_output=True, text=True, timeout=30, check=True).stdout.strip() or None
