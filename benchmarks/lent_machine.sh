@@ -4,10 +4,11 @@
 #   . benchmarks/lent_machine.sh; setup; cores; tests --ignore=tests/gpu/test_attacks.py
 #   . benchmarks/lent_machine.sh; setup; references one two; profile level1_1 level2_12
 #   . benchmarks/lent_machine.sh; setup; mutants 560
+#   . benchmarks/lent_machine.sh; setup; aa 9
 #
 # The machine gets this checkout and, ignored by git: .whl/ (wheels of what is missing there) or .site/site.tar.xz (the
 # same, unpacked for its Python), .kernelbench/KernelBench, .candidates/ (benchmarks.candidates --into), .carry/ (what an
-# earlier call left: mutants.tar.xz). REV: the revision, where the checkout comes without git.
+# earlier call left: mutants.tar.xz, records-aa.tar.xz). REV: the revision, where the checkout comes without git.
 
 T0=$(date +%s)
 OUT=${OUT:-benchmarks/out/lent-machine}
@@ -99,4 +100,13 @@ mutants() {
     OUT="$OUT/mutants" bash benchmarks/mutation/on_gpu.sh "$1" .candidates "$earlier" | tail -12
     mv "$OUT/mutants/work.tar.xz" "$OUT/mutants.tar.xz"
     said mutants
+}
+
+# The A/A study for so many minutes, from where the last call stopped.
+aa() {
+    local earlier=()
+    [ -f .carry/records-aa.tar.xz ] && earlier=(--resume .carry/records-aa.tar.xz)
+    python3 -m benchmarks.aa_run --problems problems/kernelbench --out /tmp/aa --minutes "$1" --revision "${REV:-}" "${earlier[@]}" 2>&1 | tail -15
+    mv /tmp/aa/records-aa.tar.xz "$OUT/" && python3 -m benchmarks.aa "$OUT/records-aa.tar.xz"
+    said aa
 }
