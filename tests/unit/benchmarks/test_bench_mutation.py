@@ -2,6 +2,7 @@
 
 import ast
 import json
+import tarfile
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from benchmarks.mutation import mutants, operators, parents, running, score, screening
 from benchmarks.mutation.cpp_tokens import Cpp
 from benchmarks.mutation.score import Line
+from kbverified.hardened.verdict import judge
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import GateRecord
 
 KERNEL = """
 #include <cmath>
@@ -292,12 +296,34 @@ def test_the_gate_does_not_run_before_the_screening(tmp_path):
 def test_the_public_parents_are_in_the_order_of_their_rule():
     """What of it can be told without the sources; the rest was checked once (parents.py)."""
     listed = parents.listing.read_list(parents.PUBLIC)
-    known = {one.sha256 for one in parents.listing.read_list(parents.PROJECT / "docs/runs/candidates.jsonl")}
-    assert len(listed) == parents.PUBLIC_PARENTS and {one.sha256 for one in listed} <= known
+    known = {one.sha256: one for one in parents.listing.read_list(parents.PROJECT / "docs/runs/candidates.jsonl")}
+    assert len(listed) == parents.PUBLIC_PARENTS and {one.sha256 for one in listed} <= known.keys()
     assert len({one.problem for one in listed}) == len(listed)
-    turns = [sum(other.generator == one.generator for other in listed[:i]) for i, one in enumerate(listed)]
-    order = sorted(zip(turns, listed, strict=True), key=lambda pair: (pair[0], pair[1].generator))
-    assert [one for _, one in order] == listed
-    for one in listed:
-        mine = [other.sha256 for other in listed if other.generator == one.generator]
-        assert mine == sorted(mine)
+    assert not parents.PASSED_OVER.keys() & {one.sha256 for one in listed}
+    # Who is passed over keeps the turn, so that the turns of the others are what they would be.
+    taken = [*listed, *(known[sha256] for sha256 in parents.PASSED_OVER)]
+    mine = {name: sorted(one.sha256 for one in taken if one.generator == name) for name in {x.generator for x in taken}}
+    order = sorted(taken, key=lambda one: (mine[one.generator].index(one.sha256), one.generator))
+    assert [one for one in order if one.sha256 not in parents.PASSED_OVER] == listed
+
+
+def test_the_public_parents_are_right_by_the_hardened_test_wherever_it_was_run_and_who_is_passed_over_is_not():
+    listed = parents.listing.read_list(parents.PUBLIC)
+    known = {one.sha256: one for one in parents.listing.read_list(parents.PROJECT / "docs/runs/candidates.jsonl")}
+    asked = {one.tail: one.sha256 for one in [*listed, *(known[sha256] for sha256 in parents.PASSED_OVER)]}
+    said: dict[str, list[str]] = {sha256: [] for sha256 in asked.values()}
+    for archive in sorted((parents.PROJECT / "docs/runs").glob("2026-11-30-h200x2-[g-l].tar.xz")):
+        with tarfile.open(archive) as tar:
+            held = {m.name: m for m in tar.getmembers() if m.isfile() and m.name.startswith("results/")}
+            for tail, sha256 in asked.items():
+                record = held.get(f"results/hidden-gate/{tail}.json")
+                audit = held.get(f"results/problems/{tail.split('/', 1)[1].rpartition('/')[0]}.json")
+                if record is None or audit is None:
+                    continue
+                gate = GateRecord.model_validate_json(tar.extractfile(record).read())
+                assert gate.provenance.candidate_sha256 == sha256 and gate.verdict == "pass"
+                if gate.hardened:
+                    problem = ProblemRecord.model_validate_json(tar.extractfile(audit).read())
+                    said[sha256].append(judge(gate, problem).verdict)
+    for sha256, verdicts in said.items():
+        assert set(verdicts) == ({"wrong_value"} if sha256 in parents.PASSED_OVER else {"pass"}), known[sha256].tail
