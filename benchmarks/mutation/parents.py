@@ -53,12 +53,19 @@ PUBLIC_MUTANTS_MIN = 40
 
 @dataclass(frozen=True)
 class Parent:
-    """``name`` says where it comes from; ``problem`` is the file that it answers."""
+    """``name`` says where it comes from; ``problem`` is the file that it answers, in its own sizes or a variant's."""
 
     name: str
     path: Path
     problem: Path
     device: str
+    variant: str = ""
+    """Of the problem (``odd_sizes.py``); empty where none was chosen, as on the CPU."""
+
+    @property
+    def kernel(self) -> str:
+        """Its name among the kernels of a run: records of one variant are not those of another."""
+        return self.name.replace("/", "-") + (f"--{self.variant}" if self.variant else "")
 
 
 def on_cpu() -> list[Parent]:

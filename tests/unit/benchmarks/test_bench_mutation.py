@@ -277,6 +277,47 @@ def test_a_longer_list_asks_for_new_mutants_only_and_a_parent_that_does_not_run_
     assert [lines[n]["outcome"] for n in "xy"] == ["kept", "kept"]  # a tenth of three is none
 
 
+def test_what_an_archive_lacks_is_built_again_for_whom_the_screening_or_the_gate_still_runs(tmp_path, monkeypatch):
+    work = running.Work(tmp_path)
+    for name in ("p.py", "q.py"):
+        (tmp_path / name).write_text("# a source\n")
+    sha256 = parents.file_sha256(tmp_path / "p.py")
+    parent, other = (parents.Parent(n, tmp_path / "p.py", tmp_path / "q.py", "cuda") for n in ("p", "o"))
+    kernels = [running.honest(work, one) for one in (parent, other)]
+    for name in ("unseen", "gated", "waiting", "left-out", "equal-kept", "unbuilt", "triton"):
+        kernels.append(running._with_source(work, running.Kernel(name, parent, "m"), "# a source\n"))
+    outcomes = {"unbuilt": "does not build", "left-out": "equal", "equal-kept": "equal"}
+    seen = [{"id": k.name, "outcome": outcomes.get(k.name, "differs")} for k in kernels[3:]]
+    work.seen.write_text("".join(json.dumps(line) + "\n" for line in seen))
+    listed = [{"id": "equal-kept", "outcome": "kept"}, {"id": "left-out", "outcome": "equivalent"}]
+    work.screened.write_text("".join(json.dumps(line) + "\n" for line in listed))
+    gated = {"p", "o", "gated"}
+    monkeypatch.setattr(running, "is_gated", lambda work, kernel, digest: kernel.name in gated)
+    made = SimpleNamespace(candidate_sha256=sha256, problem_sha256=sha256)
+
+    def record(work, kernel):
+        builds = () if kernel.name == "triton" else ("one",)
+        verdict = "compile_error" if kernel.name == "unbuilt" else "pass"
+        return SimpleNamespace(provenance=made, verdict=verdict, builds=builds, build_directory=str(tmp_path / "gone"))
+
+    monkeypatch.setattr(running, "compiled", record)
+    asked: list[str] = []
+    stages = running.Stages(work, "cpu", None, 1)
+    monkeypatch.setattr(stages, "_audit", lambda problem: None)
+    monkeypatch.setattr(stages, "_call", lambda stage, name, words, out: asked.append(name) or 0)
+    stages.compile(kernels)
+    assert asked == []
+    # The parent for the mutant that is compared with it; the other one has all its mutants behind it.
+    stages.compile(kernels, builds=screening.wants_build(work, kernels))
+    assert asked == ["p", "equal-kept", "unseen", "waiting"]
+    (tmp_path / "gone").mkdir()
+    stages.compile(kernels, builds=screening.wants_build(work, kernels))
+    assert len(asked) == 4
+    made.problem_sha256 = "of another variant"
+    stages.compile(kernels)
+    assert sorted(asked[4:]) == sorted(kernel.name for kernel in kernels)
+
+
 def test_the_gate_does_not_run_before_the_screening(tmp_path):
     work = running.Work(tmp_path)
     source = f'S = r"""{KERNEL}"""\n'
