@@ -318,6 +318,21 @@ def test_what_an_archive_lacks_is_built_again_for_whom_the_screening_or_the_gate
     assert sorted(asked[4:]) == sorted(kernel.name for kernel in kernels)
 
 
+def test_a_gate_record_counts_for_the_source_the_problem_and_the_gate_that_it_is_of(tmp_path, monkeypatch):
+    work = running.Work(tmp_path / "work")
+    path, problem = tmp_path / "p.py", tmp_path / "q.py"
+    for file in (path, problem):
+        file.write_text("# as it is\n")
+    kernel = running.honest(work, parents.Parent("p", path, problem, "cuda"))
+    monkeypatch.setattr(running, "gated", lambda work, kernel: "a record")
+    assert not running.is_gated(work, kernel, "gate")
+    running._mark(work, kernel).parent.mkdir()
+    running._mark(work, kernel).write_text(running._marked(work, kernel, "gate"))
+    assert running.is_gated(work, kernel, "gate") and not running.is_gated(work, kernel, "another gate")
+    problem.write_text("# in other sizes\n")
+    assert not running.is_gated(work, kernel, "gate")
+
+
 def test_the_gate_does_not_run_before_the_screening(tmp_path):
     work = running.Work(tmp_path)
     source = f'S = r"""{KERNEL}"""\n'
