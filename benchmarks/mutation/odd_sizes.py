@@ -58,7 +58,7 @@ def sizes(source: str) -> list[Size]:
 
     found = []
     for name, node in _numbers(ast.parse(source)):
-        value = _value(node)
+        value = _value(node) if name.isidentifier() else None
         if value is not None and value >= SIZE_MIN and value % 2 == 0 and not _STRUCTURE.search(name):
             assert node.end_lineno is not None and node.end_col_offset is not None
             start, end = at(node.lineno, node.col_offset), at(node.end_lineno, node.end_col_offset)

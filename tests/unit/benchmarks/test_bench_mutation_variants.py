@@ -32,6 +32,8 @@ kernel_size = 64
 n_heads = 32
 num_classes = 1000
 odd, small, part = 4095, 16, 0.5
+settings = {}
+settings["n"] = 64
 
 def get_inputs():
     scale = torch.rand(())
