@@ -1,7 +1,7 @@
 """Which places of a parent's source do its launches execute? From the text and the names of what was launched.
 
-A fault in a kernel that is never launched is no fault: of the 33 mutants of the first GPU run (143 that build) that came
-out bitwise equal 12 lay in one, or in what calls it. So mutants are made only where a launch can reach. Dead is
+A fault in a kernel that is never launched is no fault: of the 33 mutants of the first GPU run (of 143 that build) that
+came out bitwise equal 12 lay in one, or in what calls it. So mutants are made only where a launch can reach. Dead is
 
 - a ``__global__`` function, or one under ``@triton.jit``, whose name no launched kernel has;
 - a ``__device__`` function, or a jitted one, that nothing but dead ones names;

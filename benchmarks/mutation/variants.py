@@ -36,46 +36,50 @@ def read(work: Work) -> Decided:
 def choose(work: Work, stages: Stages, found: Sequence[Parent]) -> bool:
     """Decide for every parent that has no variant yet. False: the time was over, and some have none.
 
-    A parent that left no record of the last variant, by a fault of the machine, stays without one: ``stages.faults``
-    says so. Raises ValueError for a folder that was begun without variants, OSError, RuntimeError.
+    A fault of the machine is no verdict: who left no record is asked once more, and then for the next variant. Without
+    a record of the last one a parent stays undecided, and ``stages.faults`` says so. Raises ValueError for a folder
+    that was begun without variants, OSError, RuntimeError.
     """
-    decided = read(work)
+    decided, digest = read(work), running.gate_digest()
     if not decided and work.seen.exists():
         raise ValueError(f"{work.root}: was screened without variants of the problems. Begin a new folder.")
     waiting = [parent for parent in found if not _is_decided(decided, parent)]
     print(f"variants: {len(found) - len(waiting)} of {len(found)} are decided", flush=True)
-    if not waiting:
-        return True
-    queues = [(parent, problems(work, parent, names)) for parent, names in _wanted(waiting)]
-    digest = running.gate_digest()
+    queues = [(parent, problems(work, parent, names)) for parent, names in _wanted(waiting)] if waiting else []
     tried: dict[str, dict[str, str]] = {parent.name: {} for parent in waiting}
+    again: set[str] = set()
     while queues:
-        kernels = {parent.name: running.honest(work, tries[0]) for parent, tries in queues}
-        everybody = list(kernels.values())
-        stages.compile(everybody, builds=lambda kernel: not running.is_gated(work, kernel, digest))
-        stages.gate(list(running.that_built(work, everybody)))
+        kernels = [running.honest(work, tries[0]) for _, tries in queues]
+        stages.compile(kernels, builds=lambda kernel: not running.is_gated(work, kernel, digest))
+        stages.gate(list(running.that_built(work, kernels)))
         in_time, left = time.monotonic() <= stages.until_s, []
-        for parent, tries in queues:
-            verdict = _verdict(work, kernels[parent.name])
-            if verdict is None and not in_time:
+        for (parent, tries), kernel in zip(queues, kernels, strict=True):
+            verdict = _verdict(work, kernel, digest)
+            if verdict is None and (kernel.name not in again or not in_time):
+                again.add(kernel.name)
+                left.append((parent, tries))
                 continue
             tried[parent.name][tries[0].variant] = verdict or "no record: a fault of the machine"
             if verdict == "pass" or (verdict is not None and len(tries) == 1):
-                decided[parent.name] = {
-                    "variant": tries[0].variant,
-                    "source": file_sha256(parent.path),
-                    "problem": file_sha256(parent.problem),
-                    "used": file_sha256(tries[0].problem),
-                    "tried": tried[parent.name],
-                }
+                decided[parent.name] = _decision(parent, tries[0], tried[parent.name])
                 print(f"variants: {parent.name}: {tries[0].variant} {tried[parent.name]}", flush=True)
             elif len(tries) > 1:
                 left.append((parent, tries[1:]))
         write_text(work.variants, json.dumps(decided, indent=1, sort_keys=True))
         if not in_time:
-            return False
+            return not left
         queues = left
     return True
+
+
+def _decision(parent: Parent, used: Parent, tried: dict[str, str]) -> dict[str, Any]:
+    return {
+        "variant": used.variant,
+        "source": file_sha256(parent.path),
+        "problem": file_sha256(parent.problem),
+        "used": file_sha256(used.problem),
+        "tried": tried,
+    }
 
 
 def apply(work: Work, found: Iterable[Parent]) -> tuple[list[Parent], list[str]]:
@@ -115,14 +119,14 @@ def _is_decided(decided: Decided, parent: Parent) -> bool:
     return (line.get("source"), line.get("problem")) == (file_sha256(parent.path), file_sha256(parent.problem))
 
 
-def _verdict(work: Work, kernel: Kernel) -> str | None:
-    """``pass`` of both tests, or what became of it; None where there is no record."""
+def _verdict(work: Work, kernel: Kernel, digest: str) -> str | None:
+    """``pass`` of both tests, or what became of it; None where there is no record of this gate (``gate_digest``)."""
     record = running.compiled(work, kernel)
     if record is None:
         return None
     if record.verdict != "pass":
         return f"compile: {record.verdict}"
-    said = running.judged(work, kernel)
+    said = running.judged(work, kernel) if running.is_gated(work, kernel, digest) else None
     if said is None:
         return None
     words = [f"{test} {said[test].verdict}" for test in ("hidden", "hardened") if said[test].verdict != "pass"]

@@ -120,16 +120,20 @@ class Judges:
         self.faults: list[str] = []
         self.device, self.jobs, self.until_s = "cuda", 1, float("inf")
         self.left = 10**6
-        monkeypatch.setattr(variants, "_verdict", lambda work, kernel: self.done.get(kernel.name))
+        self.once: set[str] = set()
+        """Who leaves no record the first time."""
+        monkeypatch.setattr(variants, "_verdict", lambda work, kernel, digest: self.done.get(kernel.name))
         monkeypatch.setattr(running, "that_built", lambda work, kernels: kernels)
         self.done: dict[str, str | None] = {}
 
     def compile(self, kernels, builds):
-        self.asked.append([k.name for k in kernels if k.name not in self.done])
+        self.asked.append([k.name for k in kernels if self.done.get(k.name) is None])
 
     def gate(self, kernels):
         for kernel in kernels:
-            if self.left > 0 and kernel.name not in self.done:
+            if kernel.name in self.once:
+                self.once.remove(kernel.name)
+            elif self.left > 0 and kernel.name not in self.done:
                 self.done[kernel.name] = self.verdicts[kernel.name]
                 self.left -= 1
         self.until_s = float("inf") if self.left > 0 else 0.0
@@ -204,13 +208,16 @@ def test_what_there_was_no_time_for_is_decided_in_the_next_call_and_nothing_twic
     assert variants.read(work)["plain"]["variant"] == "batch"
 
 
-def test_a_fault_of_the_machine_is_no_verdict(place):
+def test_a_fault_of_the_machine_is_no_verdict_and_asked_once_more(place):
     work, found, judges = place
     judges.verdicts = {"wide--all-but-height": None, "wide--batch": None, "wide--none": None}
-    judges.verdicts |= {"plain--all": None, "plain--batch": "pass"}
-    assert variants.choose(work, judges, found[:2])
+    judges.verdicts |= {"plain--all": None, "plain--batch": "pass", "fixed--all-but-height": "pass"}
+    judges.once = {"fixed--all-but-height"}
+    assert variants.choose(work, judges, found)
     decided = variants.read(work)
-    assert list(decided) == ["plain"] and decided["plain"]["tried"]["all"] == "no record: a fault of the machine"
+    assert sorted(decided) == ["fixed", "plain"] and decided["fixed"]["tried"] == {"all-but-height": "pass"}
+    assert decided["plain"]["tried"] == {"all": "no record: a fault of the machine", "batch": "pass"}
+    assert [len(names) for names in judges.asked] == [3, 3, 2, 1, 1, 1]
 
 
 def test_a_variant_whose_outputs_have_another_rank_is_not_wanted(place, monkeypatch):
@@ -237,15 +244,17 @@ def test_verdicts_of_a_variant_are_those_of_hidden_and_hardened(monkeypatch):
     said = {"standard": "wrong_value", "hidden": "pass", "hardened": "pass"}
     judged = {name: SimpleNamespace(verdict=verdict) for name, verdict in said.items()}
     monkeypatch.setattr(running, "judged", lambda work, kernel: judged)
-    assert variants._verdict(None, None) == "pass"
+    monkeypatch.setattr(running, "is_gated", lambda work, kernel, digest: digest == "gate")
+    assert variants._verdict(None, None, "another gate") is None
+    assert variants._verdict(None, None, "gate") == "pass"
     judged["hardened"].verdict = None  # undecidable: such a problem tells nothing of a mutant
-    assert variants._verdict(None, None) == "hardened None"
+    assert variants._verdict(None, None, "gate") == "hardened None"
     judged["hidden"].verdict = "crash"
-    assert variants._verdict(None, None) == "hidden crash, hardened None"
+    assert variants._verdict(None, None, "gate") == "hidden crash, hardened None"
     record.verdict = "compile_error"
-    assert variants._verdict(None, None) == "compile: compile_error"
+    assert variants._verdict(None, None, "gate") == "compile: compile_error"
     monkeypatch.setattr(running, "compiled", lambda work, kernel: None)
-    assert variants._verdict(None, None) is None
+    assert variants._verdict(None, None, "gate") is None
 
 
 # --- the command and the report -----------------------------------------------------------------------------
