@@ -1,15 +1,21 @@
 """How good is the gate? Faulty kernels made from honest ones, and how many it catches.
 
-    python -m benchmarks.mutation list   --work benchmarks/out/mutation            # which mutants, one JSON line each
-    python -m benchmarks.mutation build  --work benchmarks/out/mutation            # each through the compile stage
-    python -m benchmarks.mutation screen --work benchmarks/out/mutation            # equivalents, before the gate
-    python -m benchmarks.mutation gate   --work benchmarks/out/mutation            # each through the hidden-gate stage
-    python -m benchmarks.mutation report --work benchmarks/out/mutation
-    python -m benchmarks.mutation all    --work benchmarks/out/mutation --per-parent 4
-    python -m benchmarks.mutation waves  --work benchmarks/out/mutation --minutes 9 --out out
+    python -m benchmarks.mutation variants --work benchmarks/out/mutation          # GPU: the sizes of each problem
+    python -m benchmarks.mutation reach    --work benchmarks/out/mutation          # GPU: which kernels are launched
+    python -m benchmarks.mutation list     --work benchmarks/out/mutation          # which mutants, one JSON line each
+    python -m benchmarks.mutation build    --work benchmarks/out/mutation          # each through the compile stage
+    python -m benchmarks.mutation screen   --work benchmarks/out/mutation          # equivalents, before the gate
+    python -m benchmarks.mutation gate     --work benchmarks/out/mutation          # each through the hidden-gate stage
+    python -m benchmarks.mutation report   --work benchmarks/out/mutation
+    python -m benchmarks.mutation all      --work benchmarks/out/mutation --per-parent 4
+    python -m benchmarks.mutation waves    --work benchmarks/out/mutation --minutes 9 --out out
 
 On a GPU: ``--device cuda [--candidates FOLDER --problems FOLDER] --jobs 16``. Each step goes on where an earlier call
-stopped. ``waves`` is for a machine that is there for minutes: ``all`` for the first WAVES mutants, then for twice as
+stopped. The first two are for a GPU alone, and come before there is a list: a mutant that no launch can reach, or whose
+bound check is never false at the problem's size, is no faulty kernel. ``variants`` decides at which sizes a parent is
+tried (``odd_sizes.py``), ``reach`` in which of its code mutants are made (``live_code.py``); what they found stays.
+
+``waves`` is for a machine that is there for minutes: ``all`` for the first WAVES mutants, then for twice as
 many, and so on, each with a report of its own in --out. Parents take turns in it, and a parent's operators, in an order
 drawn beforehand, so that every wave is as good a sample as any. What a wave had no time for is said, and is in no
 share. ``gate`` refuses to run before ``screened.jsonl`` is complete: what counts as equivalent is fixed before
@@ -23,11 +29,13 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks.mutation import mutants, parents, running
+from benchmarks.mutation import launches, live_code, mutants, parents, running, screening, variants
 from benchmarks.mutation.running import Kernel, Stages, Work, compiled
 
+PREPARING = ("variants", "reach")
 STEPS = ("list", "build", "screen", "gate", "report")
 WAVES = 72
 """Mutants of the first wave: three of each parent. The third doubling (288) makes 500 with those of the CPU."""
@@ -37,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="benchmarks.mutation", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("step", choices=(*STEPS, "all", "waves"))
+    parser.add_argument("step", choices=(*PREPARING, *STEPS, "all", "waves"))
     parser.add_argument("--work", type=Path, required=True, help="the folder of this run")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--arch", default="9.0", help="GPU architectures, as in TORCH_CUDA_ARCH_LIST (default: 9.0)")
@@ -72,14 +80,40 @@ def _parents(arguments: argparse.Namespace) -> list[parents.Parent]:
     return found
 
 
+def _prepare(work: Work, stages: Stages, found: list[parents.Parent], steps: tuple[str, ...]) -> bool:
+    """The steps before the list: False where the time was over. Raises ValueError, OSError, RuntimeError."""
+    if "variants" in steps and not variants.choose(work, stages, found):
+        return False
+    return "reach" not in steps or launches.record(work, stages, _applied(work, found))
+
+
+def _applied(work: Work, found: list[parents.Parent]) -> list[parents.Parent]:
+    """Parents with the problems that they are tried on; who has none is told, and left out. Raises ValueError: all."""
+    chosen, missing = variants.apply(work, found)
+    if missing and not chosen:
+        raise ValueError(missing[0])
+    for one in missing:
+        print(f"mutation: {one}", file=sys.stderr)
+    return chosen
+
+
 def make_list(
-    work: Work, chosen_parents: list[parents.Parent], per_parent: int, seed: int, first: int | None = None
+    work: Work,
+    chosen_parents: list[parents.Parent],
+    per_parent: int,
+    seed: int,
+    first: int | None = None,
+    launched: Mapping[str, list[str] | None] | None = None,
 ) -> list[Kernel]:
-    """Choose the mutants, write ``mutants.jsonl`` and their sources. Raises ValueError, OSError."""
+    """Choose the mutants, write ``mutants.jsonl`` and their sources. Raises ValueError, OSError.
+
+    ``launched``: by parent the kernels that it launches, as ``live_code.live`` takes them; None: all code is live.
+    """
     orders = []
     for parent in chosen_parents:
         text = parent.path.read_text(encoding="utf-8")
         every = mutants.of_parent(parent.name, parent.problem.stem, parent.device, text)
+        every = live_code.live(every, text, launched[parent.name] if launched is not None else None)
         orders.append(mutants.drawn(every, seed)[:per_parent])
     if first is not None:
         orders = mutants.in_turns(orders, first)
@@ -99,9 +133,25 @@ def main(argv: list[str] | None = None) -> int:
     begin_s = time.monotonic()
     try:
         stages = Stages(work, arguments.device, arguments.arch, arguments.jobs, begin_s + 60 * arguments.minutes)
+        found = _parents(arguments)
+        if arguments.device == "cuda" and arguments.step in ("waves", "all", *PREPARING):
+            steps = (arguments.step,) if arguments.step in PREPARING else PREPARING
+            if not _prepare(work, stages, found, steps):
+                print("mutation: the time was over before there was a list; call again", file=sys.stderr)
+                return _told(stages) or 1
+        if arguments.step in PREPARING:
+            return _told(stages)
+        launched = None
+        if arguments.device == "cuda":
+            found = _applied(work, found)
+            launched = launches.of(work, found)
+
+        def listed(first: int | None) -> list[Kernel]:
+            return make_list(work, found, arguments.per_parent, arguments.seed, first, launched)
+
         if arguments.step == "waves":
-            return _waves(work, stages, arguments)
-        kernels = make_list(work, _parents(arguments), arguments.per_parent, arguments.seed, arguments.first)
+            return _waves(work, stages, listed, arguments)
+        kernels = listed(arguments.first)
         for step in STEPS if arguments.step == "all" else (arguments.step,):
             code = _step(step, work, stages, kernels, arguments)
             if code:
@@ -109,18 +159,24 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError, RuntimeError) as error:
         print(f"mutation: {error}", file=sys.stderr)
         return 2
+    return _told(stages)
+
+
+def _told(stages: Stages) -> int:
     for fault in stages.faults:
         print(f"mutation: {fault}", file=sys.stderr)
     return 1 if stages.faults else 0
 
 
-def _waves(work: Work, stages: Stages, arguments: argparse.Namespace) -> int:
+def _waves(
+    work: Work, stages: Stages, listed: Callable[[int | None], list[Kernel]], arguments: argparse.Namespace
+) -> int:
     """Twice as many mutants each time, until all are judged or the time is over. Exit code as of ``main``."""
-    code, first, every = 1, WAVES, _parents(arguments)
-    total = len([k for k in make_list(work, every, arguments.per_parent, arguments.seed) if k.mutant is not None])
+    code, first = 1, WAVES
+    total = len([k for k in listed(None) if k.mutant is not None])
     while True:
-        kernels = make_list(work, every, arguments.per_parent, arguments.seed, min(first, total))
-        stages.compile(kernels)
+        kernels = listed(min(first, total))
+        stages.compile(kernels, builds=screening.wants_build(work, kernels))
         built = {k.name for k in kernels if compiled(work, k) is not None}
         honest = {k.parent.name for k in kernels if k.mutant is None and k.name in built}
         there = [k for k in kernels if k.name in built and k.parent.name in honest]
@@ -140,9 +196,7 @@ def _waves(work: Work, stages: Stages, arguments: argparse.Namespace) -> int:
         if first >= total or time.monotonic() > stages.until_s:
             break
         first *= 2
-    for fault in stages.faults:
-        print(f"mutation: {fault}", file=sys.stderr)
-    return 1 if stages.faults else code
+    return _told(stages) or code
 
 
 def _step(step: str, work: Work, stages: Stages, kernels: list[Kernel], arguments: argparse.Namespace) -> int:
@@ -151,15 +205,12 @@ def _step(step: str, work: Work, stages: Stages, kernels: list[Kernel], argument
             f"{sum(k.mutant is not None for k in kernels)} mutants of {sum(k.mutant is None for k in kernels)} parents"
         )
     elif step == "build":
-        stages.compile(kernels)
+        stages.compile(kernels, builds=screening.wants_build(work, kernels))
     elif step == "screen":
-        from benchmarks.mutation import screening
-
         return 0 if screening.screen(work, kernels, arguments.device, arguments.jobs, stages.until_s) else 1
     elif step == "gate":
-        from benchmarks.mutation import screening
-
-        kept = screening.require(work, kernels)
+        kept, digest = screening.require(work, kernels), running.gate_digest()
+        stages.compile(kept, builds=lambda kernel: not running.is_gated(work, kernel, digest))
         stages.gate(kept)
     else:
         from benchmarks.mutation import report

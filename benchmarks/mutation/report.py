@@ -8,14 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from benchmarks.mutation import running, score, screening
+from benchmarks.mutation import launches, live_code, mutants, running, score, screening, variants
 from benchmarks.mutation.running import Kernel, Work
 from benchmarks.mutation.score import Line
-from benchmarks.summaries import environment
-from kbverified import verdicts
-from kbverified.protocol import TAU
-from kbverified.records.files import read, write_bytes, write_text
-from kbverified.records.problem import ProblemRecord
+from benchmarks.summaries import environment, table
+from kbverified.records.files import write_bytes, write_text
 
 
 def lines(work: Work, kernels: Sequence[Kernel]) -> list[Line]:
@@ -38,14 +35,10 @@ def _line(work: Work, kernel: Kernel, screened: dict[str, dict[str, str]]) -> Li
         listed["outcome"],
         listed["reason"],
     )
-    gate = running.gated(work, kernel)
-    if listed["outcome"] not in ("kept", "honest") or gate is None:
+    gate, judged = running.gated(work, kernel), running.judged(work, kernel)
+    if listed["outcome"] not in ("kept", "honest") or gate is None or judged is None:
         return line
-    audit = read(work.audit(kernel.parent.problem), ProblemRecord)
-    path = work.record("hidden-gate", kernel.name)
-    compiled = running.compiled(work, kernel)
-    judged = verdicts.judge(compiled, gate, audit.applicable(), TAU[gate.provenance.dtype], path, audit)
-    mark = path.with_suffix(".digest")
+    mark = work.record("hidden-gate", kernel.name).with_suffix(".digest")
     return Line(
         **{
             **asdict(line),
@@ -65,7 +58,7 @@ def write(work: Work, kernels: Sequence[Kernel], device: str) -> int:
     facts = environment(None)
     raw = "".join(json.dumps(asdict(line)) + "\n" for line in found)
     write_bytes(work.root / "lines.jsonl.gz", gzip.compress(raw.encode(), mtime=0))
-    text = score.text(found, f"Mutation score, {device}")
+    text = score.text(found, f"Mutation score, {device}") + (_parents(work, kernels) if device == "cuda" else "")
     write_text(work.root / "report.md", f"{text}\nEnvironment: {json.dumps(facts, sort_keys=True)}\n")
     print(text.partition("\n## By operator")[0])
     print(f"{work.root / 'report.md'}, {work.root / 'lines.jsonl.gz'}")
@@ -77,6 +70,29 @@ def write(work: Work, kernels: Sequence[Kernel], device: str) -> int:
             f"mutation: the honest kernel {line.parent} does not pass: {line.standard}, {line.hidden}, {line.hardened}"
         )
     return 1 if missing or score.failed_parents(found) else 0
+
+
+def _parents(work: Work, kernels: Sequence[Kernel]) -> str:
+    """Of every parent: at which sizes it was tried, what it did not pass, and in how much of its code mutants are made.
+
+    Raises ValueError where the steps before the list have not been run.
+    """
+    honest = [kernel.parent for kernel in kernels if kernel.mutant is None]
+    decided, launched, rows = variants.read(work), launches.of(work, honest), []
+    for parent in honest:
+        text = parent.path.read_text(encoding="utf-8")
+        every = mutants.of_parent(parent.name, parent.problem.stem, parent.device, text)
+        dropped = len(every) - len(live_code.live(every, text, launched[parent.name]))
+        before = decided[parent.name]["tried"].items()
+        refused = "; ".join(f"{name}: {said}" for name, said in before if name != parent.variant) or "–"
+        why = launches.read(work)[parent.name]["why_null"]
+        reached = f"unknown, nothing dropped: {' '.join(why.split())}" if why else str(dropped)
+        rows.append(
+            [parent.name, parent.variant, refused.replace("|", "/"), str(len(every)), reached.replace("|", "/")]
+        )
+    unknown = sum(names is None for names in launched.values())
+    head = f"\n## Parents: sizes and reach\n\n{len(honest)} parents, {unknown} of them with launches unknown.\n\n"
+    return head + table(["parent", "sizes", "did not pass at", "places", "of them never reached"], rows) + "\n"
 
 
 def read_lines(path: Path) -> list[Line]:

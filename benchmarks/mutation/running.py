@@ -17,8 +17,11 @@ from benchmarks.mutation.mutants import Mutant
 from benchmarks.mutation.parents import Parent, file_sha256
 from benchmarks.stage_calls import Calls
 from kbverified import protocol, source_digest
+from kbverified.protocol import TAU
 from kbverified.records.files import read, write_text
+from kbverified.records.problem import ProblemRecord
 from kbverified.records.stages import CompileRecord, GateRecord
+from kbverified.verdicts import Judgement, Test, judge
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,20 @@ class Work:
         return self.root / stage / f"{name}.json"
 
     def audit(self, problem: Path) -> Path:
-        return self.root / "audit" / f"{problem.stem}.json"
+        """With its suite, or variant: two of them have a level1_1."""
+        return self.root / "audit" / f"{problem.parent.name}-{problem.stem}.json"
+
+    @property
+    def variants(self) -> Path:
+        return self.root / "variants.json"
+
+    @property
+    def reached(self) -> Path:
+        return self.root / "reached.json"
+
+    @property
+    def seen(self) -> Path:
+        return self.root / "seen.jsonl"
 
     @property
     def screened(self) -> Path:
@@ -55,17 +71,23 @@ def kernels(work: Work, parents: Iterable[Parent], chosen: dict[str, list[Mutant
     found: list[Kernel] = []
     for parent in parents:
         text = parent.path.read_text(encoding="utf-8")
-        name = parent.name.replace("/", "-")
-        for kernel, source in [
-            (Kernel(name, parent, None), text),
-            *((Kernel(m.id, parent, m), m.source(text)) for m in chosen[parent.name]),
-        ]:
-            path = work.source(kernel.name)
-            if not path.is_file() or path.read_text(encoding="utf-8") != source:
-                write_text(path, source)
-            path.chmod(0o644)
-            found.append(kernel)
+        found.append(honest(work, parent))
+        for mutant in chosen[parent.name]:
+            found.append(_with_source(work, Kernel(mutant.id, parent, mutant), mutant.source(text)))
     return found
+
+
+def honest(work: Work, parent: Parent) -> Kernel:
+    """A parent's own kernel, with its source written. Raises OSError."""
+    return _with_source(work, Kernel(parent.kernel, parent, None), parent.path.read_text(encoding="utf-8"))
+
+
+def _with_source(work: Work, kernel: Kernel, source: str) -> Kernel:
+    path = work.source(kernel.name)
+    if not path.is_file() or path.read_text(encoding="utf-8") != source:
+        write_text(path, source)
+    path.chmod(0o644)
+    return kernel
 
 
 def gate_digest() -> str:
@@ -100,19 +122,23 @@ class Stages:
             out, mark = self.work.audit(problem), self.work.audit(problem).with_suffix(".digest")
             wanted = f"{_digest('audit-problem')} {file_sha256(problem)}"
             if not (out.is_file() and mark.is_file() and mark.read_text() == wanted):
-                code = self._call("audit", problem.stem, ["audit-problem", "--problem", str(problem)], out)
+                code = self._call("audit", out.stem, ["audit-problem", "--problem", str(problem)], out)
                 if code != 0:
-                    raise RuntimeError(f"{problem}: its audit ended with {code}: {self._log('audit', problem.stem)}")
+                    raise RuntimeError(f"{problem}: its audit ended with {code}: {self._log('audit', out.stem)}")
                 mark.write_text(wanted)
 
-    def compile(self, todo: Sequence[Kernel]) -> None:
-        """A compile record of each kernel, where it is not there, and the audits that it takes."""
+    def compile(self, todo: Sequence[Kernel], builds: Callable[[Kernel], bool] = lambda kernel: False) -> None:
+        """A compile record of each kernel, where it is not there, and the audits that it takes.
+
+        ``builds``: whose build has to be there as well. Records outlive builds, which no archive holds.
+        """
 
         def is_there(kernel: Kernel) -> bool:
             record = compiled(self.work, kernel)
-            return record is not None and record.provenance.candidate_sha256 == file_sha256(
-                self.work.source(kernel.name)
-            )
+            if record is None or not _is_of(self.work, kernel, record):
+                return False
+            built = not record.builds or Path(record.build_directory or "").is_dir()  # Triton asks for none
+            return built or record.verdict != "pass" or not builds(kernel)
 
         self._each("compile", todo, is_there, lambda kernel: [])
 
@@ -120,20 +146,13 @@ class Stages:
         """A gate record of each kernel that compiled, where it is not there under the same gate."""
         digest = gate_digest()
 
-        def is_there(kernel: Kernel) -> bool:
-            mark = self.work.record("hidden-gate", kernel.name).with_suffix(".digest")
-            wanted = f"{digest} {file_sha256(self.work.source(kernel.name))}"
-            # The mark first: a record of another gate may have another shape.
-            return mark.is_file() and mark.read_text() == wanted and gated(self.work, kernel) is not None
-
         def done(kernel: Kernel) -> None:
-            mark = self.work.record("hidden-gate", kernel.name).with_suffix(".digest")
-            mark.write_text(f"{digest} {file_sha256(self.work.source(kernel.name))}")
+            _mark(self.work, kernel).write_text(_marked(self.work, kernel, digest))
 
         self._each(
             "hidden-gate",
             todo,
-            is_there,
+            lambda kernel: is_gated(self.work, kernel, digest),
             lambda kernel: ["--compiled", str(self.work.record("compile", kernel.name))],
             done,
         )
@@ -194,6 +213,37 @@ def gated(work: Work, kernel: Kernel) -> GateRecord | None:
     """Its gate record; None where there is none. Raises RecordError for one that cannot be true."""
     path = work.record("hidden-gate", kernel.name)
     return read(path, GateRecord) if path.is_file() else None
+
+
+def is_gated(work: Work, kernel: Kernel, digest: str) -> bool:
+    """Whether it has a gate record of this source on this problem under this gate (``gate_digest``)."""
+    mark = _mark(work, kernel)
+    # The mark first: a record of another gate may have another shape.
+    return mark.is_file() and mark.read_text() == _marked(work, kernel, digest) and gated(work, kernel) is not None
+
+
+def _mark(work: Work, kernel: Kernel) -> Path:
+    return work.record("hidden-gate", kernel.name).with_suffix(".digest")
+
+
+def _marked(work: Work, kernel: Kernel, digest: str) -> str:
+    return f"{digest} {file_sha256(work.source(kernel.name))} {file_sha256(kernel.parent.problem)}"
+
+
+def _is_of(work: Work, kernel: Kernel, record: CompileRecord) -> bool:
+    made = record.provenance
+    ours = (file_sha256(work.source(kernel.name)), file_sha256(kernel.parent.problem))
+    return (made.candidate_sha256, made.problem_sha256) == ours
+
+
+def judged(work: Work, kernel: Kernel) -> dict[Test, Judgement] | None:
+    """Its verdicts by test; None where it has no gate record. Raises RecordError, FileNotFoundError."""
+    gate = gated(work, kernel)
+    if gate is None:
+        return None
+    audit = read(work.audit(kernel.parent.problem), ProblemRecord)
+    path = work.record("hidden-gate", kernel.name)
+    return judge(compiled(work, kernel), gate, audit.applicable(), TAU[gate.provenance.dtype], path, audit)
 
 
 def that_built(work: Work, todo: Iterable[Kernel]) -> Iterator[Kernel]:

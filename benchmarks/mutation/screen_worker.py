@@ -65,14 +65,7 @@ def _spike(x: torch.Tensor, place: int) -> torch.Tensor:
 
 def answers(source: Path, problem: Any, directory: Path, device: str) -> Iterator[tuple[str, str]]:
     """(law, sha256 of the outputs) for each law in turn. Raises what the kernel raises."""
-    Hooks(directory, False, None, lambda report: None).install()
-    namespace: dict[str, Any] = {"__name__": "kernel"}
-    module = _load(source) if "triton" in source.read_text() else namespace
-    if module is namespace:
-        exec(compile(source.read_text(), str(source), "exec"), namespace)
-    torch.manual_seed(WEIGHT_SEED)
-    with torch.no_grad():
-        model = module["ModelNew"](*problem.get_init_inputs()).to(device)
+    model = model_of(source, problem, directory, device)
     for number, (name, law) in enumerate(LAWS.items()):
         if number == UNTOUCHED_WEIGHTS:
             torch.manual_seed(7919)
@@ -81,7 +74,7 @@ def answers(source: Path, problem: Any, directory: Path, device: str) -> Iterato
                     scale = parameter.std() + 0.1 if parameter.numel() > 1 else 0.1
                     parameter.add_(torch.randn_like(parameter) * scale)
         torch.manual_seed(10_000 + number)
-        drawn = _draw(problem, device)
+        drawn = draw(problem, device)
         values = [law(v) if isinstance(v, torch.Tensor) and v.is_floating_point() else v for v in drawn]
         values = [v.clone().to(device) if isinstance(v, torch.Tensor) else v for v in values]
         torch.manual_seed(FORWARD_SEED)
@@ -90,7 +83,19 @@ def answers(source: Path, problem: Any, directory: Path, device: str) -> Iterato
         yield name, _digest(output)
 
 
-def _draw(problem: Any, device: str) -> list[Any]:
+def model_of(source: Path, problem: Any, directory: Path, device: str) -> Any:
+    """The candidate's ModelNew with the gate's weights, its extension from the build directory."""
+    Hooks(directory, False, None, lambda report: None).install()
+    namespace: dict[str, Any] = {"__name__": "kernel"}
+    module = _load(source) if "triton" in source.read_text() else namespace
+    if module is namespace:
+        exec(compile(source.read_text(), str(source), "exec"), namespace)
+    torch.manual_seed(WEIGHT_SEED)
+    with torch.no_grad():
+        return module["ModelNew"](*problem.get_init_inputs()).to(device)
+
+
+def draw(problem: Any, device: str) -> list[Any]:
     """On the device where the problem lets us: some draw gigabytes."""
     state = torch.get_rng_state()
     if device != "cpu":

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,7 @@ def screen(work: Work, kernels: Sequence[Kernel], device: str, jobs: int, until_
     without = [kernel.name for kernel in kernels if running.compiled(work, kernel) is None]
     if without:
         raise RuntimeError(f"{len(without)} kernels have no compile record, {without[0]} first: run the step build")
-    log = work.root / "seen.jsonl"
-    seen = {line["id"]: line for line in map(json.loads, log.read_text().splitlines())} if log.is_file() else {}
+    seen = _seen(work)
     for kernel in kernels:
         record = running.compiled(work, kernel)
         assert record is not None
@@ -60,21 +59,21 @@ def screen(work: Work, kernels: Sequence[Kernel], device: str, jobs: int, until_
     parents = [kernel for kernel in kernels if kernel.mutant is None]
     groups = [[p, *(k for k in _mutants_of(work, p, kernels) if k.name not in seen)] for p in parents]
     groups = [group for group in groups if len(group) > 1]
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(_at_once(device, jobs)) as pool:
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(at_once(device, jobs)) as pool:
         guard = _guard(Path(folder)) if device == "cpu" else None
-        gpus = _gpus(device)
+        uuids = gpus(device)
 
         def one(numbered: tuple[int, list[Kernel]]) -> list[dict[str, Any]]:
             number, group = numbered
             return (
                 []
                 if time.monotonic() > until_s
-                else _screen_group(work, group, device, guard, gpus[number % len(gpus)])
+                else _screen_group(work, group, device, guard, uuids[number % len(uuids)])
             )
 
         for found in pool.map(one, enumerate(groups)):
             seen.update({line["id"]: line for line in found})
-            write_text(log, "".join(json.dumps(line) + "\n" for line in seen.values()))
+            write_text(work.seen, "".join(json.dumps(line) + "\n" for line in seen.values()))
     mine = [kernel.name for kernel in kernels if kernel.mutant is not None]
     if any(name not in seen for name in mine):
         print(f"screen: {sum(name not in seen for name in mine)} of {len(mine)} mutants are left, and no time")
@@ -87,15 +86,39 @@ def screen(work: Work, kernels: Sequence[Kernel], device: str, jobs: int, until_
     return True
 
 
-def _gpus(device: str) -> list[str | None]:
+def _seen(work: Work) -> dict[str, dict[str, Any]]:
+    """What was seen of mutants so far, by their ids."""
+    return {x["id"]: x for x in map(json.loads, work.seen.read_text().splitlines())} if work.seen.is_file() else {}
+
+
+def wants_build(work: Work, kernels: Iterable[Kernel]) -> Callable[[Kernel], bool]:
+    """Of a kernel: whether the screening or the gate will still run it. An archive of a run holds no builds."""
+    seen, digest = _seen(work), running.gate_digest()
+    kept = {name for name, line in read(work).items() if line["outcome"] == "kept"} if work.screened.is_file() else ()
+    to_compare = {k.parent.name for k in kernels if k.mutant is not None and k.name not in seen}
+
+    def wants(kernel: Kernel) -> bool:
+        if kernel.mutant is None and kernel.parent.name in to_compare:
+            return True
+        line = seen.get(kernel.name)
+        if kernel.mutant is not None and line is None:
+            return True
+        # Of those that are equal only who is not left out goes to the gate, and the list says later who that is.
+        equal = line is not None and line["outcome"] == "equal" and kernel.name not in kept
+        return not equal and not running.is_gated(work, kernel, digest)
+
+    return wants
+
+
+def gpus(device: str) -> list[str | None]:
     from kbverified.lease import visible_gpus
 
     return [gpu.uuid for gpu in visible_gpus()] or [None] if device == "cuda" else [None]
 
 
-def _at_once(device: str, jobs: int) -> int:
+def at_once(device: str, jobs: int) -> int:
     """Groups at a time: on a GPU each has its problem's inputs there, which may be gigabytes."""
-    return jobs if device == "cpu" else max(1, min(jobs, GROUPS_PER_GPU * len(_gpus(device))))
+    return jobs if device == "cpu" else max(1, min(jobs, GROUPS_PER_GPU * len(gpus(device))))
 
 
 def _mutants_of(work: Work, parent: Kernel, kernels: Iterable[Kernel]) -> list[Kernel]:

@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # benchmarks are r
 
 from small_problem import problem_text
 
-from benchmarks.mutation import report, running, score, screening
+from benchmarks.mutation import __main__ as command
+from benchmarks.mutation import launches, parents, report, running, score, screening, variants
 from benchmarks.mutation.mutants import Mutant
 from benchmarks.mutation.operators import Site
 from benchmarks.mutation.parents import Parent
@@ -91,4 +92,92 @@ def test_from_honest_kernel_to_report(place, capsys):
     stages.gate(kernels[2:3])
     assert work.record("hidden-gate", "wrong").read_bytes() != before
     assert json.loads(work.record("hidden-gate", "wrong").read_text())["provenance"]["evaluator"]
+    capsys.readouterr()
+
+
+SIZES = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+rows = 64
+columns = 32
+
+def get_inputs():
+    return [torch.rand(rows, columns)]
+
+def get_init_inputs():
+    return []
+"""
+CANDIDATE = '''
+import torch
+
+SOURCE = r"""
+__global__ void relu_kernel(const float* x, float* y, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) {
+        y[i] = fmaxf(x[i], 0.0f);
+    }
+}
+"""
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        COLUMNS
+        return torch.relu(x)
+'''
+
+
+def test_waves_of_a_gpu_from_the_choice_of_sizes_to_the_report_as_far_as_that_goes_without_one(
+    tmp_path, monkeypatch, capsys
+):
+    """The stages run on the CPU. Where a GPU is asked, nothing answers: no launches are known, nothing is screened."""
+    problem = tmp_path / "problems/bundled/level1_1.py"
+    write_text(problem, SIZES)
+    found = []
+    for name, line in (("any", "pass"), ("even", "assert x.shape[1] % 4 == 0")):
+        path = tmp_path / f"{name}.py"
+        write_text(path, CANDIDATE.replace("COLUMNS", line))
+        found.append(Parent(f"{name}/level1_1", path, problem, "cuda"))
+    monkeypatch.setattr(parents, "on_gpu", lambda: found)
+    made = []
+
+    def stages(work, device, arch, jobs, until_s):
+        made.append(running.Stages(work, "cpu", arch, jobs, until_s))
+        return made[-1]
+
+    monkeypatch.setattr(command, "Stages", stages)
+    tmp_path.chmod(0o755)
+    for variable, value in (("KBV_LEASE_DIR", str(tmp_path)), ("KBV_EVALUATOR_IDLE_S", "5"), ("KBV_EVALUATOR", "on")):
+        monkeypatch.setenv(variable, value)
+    work = running.Work(tmp_path / "work")
+    words = ["waves", "--device", "cuda", "--work", str(work.root), "--per-parent", "1", "--jobs", "2"]
+    mask = os.umask(0o022)
+    try:
+        assert command.main([*words, "--out", str(tmp_path / "out")]) == 0
+        decided = variants.read(work)
+        assert {name: line["variant"] for name, line in decided.items()} == {
+            "any/level1_1": "all",
+            "even/level1_1": "batch",
+        }
+        assert list(decided["even/level1_1"]["tried"]) == ["all", "batch"]
+        assert "rows = 61\ncolumns = 32\n" in (work.root / "problems/bundled-batch/level1_1.py").read_text()
+        assert all(line["launched"] is None for line in launches.read(work).values())
+        said = (tmp_path / "out/first-2-report.md").read_text()
+        assert "2 mutants of 2 honest kernels" in said and "2 of the 2 others were judged" in said
+        assert "Honest kernels that fail: 0" in said and "2 parents, 2 of them with launches unknown" in said
+        assert {line["reason"][:13] for line in screening.read(work).values()} == {"not screened:"}
+
+        # A second call, on another machine: no build is there, none is needed, and nothing is asked again.
+        def refused(self, stage, name, words, out):
+            raise AssertionError(f"{stage} of {name} is there already")
+
+        monkeypatch.setattr(running.Stages, "_call", refused)
+        monkeypatch.setattr(launches, "_ask", lambda *said: pytest.fail("reach is there already"))
+        (work.root / "build").rename(tmp_path / "gone")
+        assert command.main(words) == 0
+    finally:
+        os.umask(mask)
     capsys.readouterr()

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import tarfile
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from benchmarks.mutation import mutants, operators, parents, running, score, screening
 from benchmarks.mutation.cpp_tokens import Cpp
 from benchmarks.mutation.score import Line
+from kbverified.hardened.verdict import judge
+from kbverified.records.problem import ProblemRecord
+from kbverified.records.stages import GateRecord
 
 KERNEL = """
 #include <cmath>
@@ -273,6 +277,62 @@ def test_a_longer_list_asks_for_new_mutants_only_and_a_parent_that_does_not_run_
     assert [lines[n]["outcome"] for n in "xy"] == ["kept", "kept"]  # a tenth of three is none
 
 
+def test_what_an_archive_lacks_is_built_again_for_whom_the_screening_or_the_gate_still_runs(tmp_path, monkeypatch):
+    work = running.Work(tmp_path)
+    for name in ("p.py", "q.py"):
+        (tmp_path / name).write_text("# a source\n")
+    sha256 = parents.file_sha256(tmp_path / "p.py")
+    parent, other = (parents.Parent(n, tmp_path / "p.py", tmp_path / "q.py", "cuda") for n in ("p", "o"))
+    kernels = [running.honest(work, one) for one in (parent, other)]
+    for name in ("unseen", "gated", "waiting", "left-out", "equal-kept", "unbuilt", "triton"):
+        kernels.append(running._with_source(work, running.Kernel(name, parent, "m"), "# a source\n"))
+    outcomes = {"unbuilt": "does not build", "left-out": "equal", "equal-kept": "equal"}
+    seen = [{"id": k.name, "outcome": outcomes.get(k.name, "differs")} for k in kernels[3:]]
+    work.seen.write_text("".join(json.dumps(line) + "\n" for line in seen))
+    listed = [{"id": "equal-kept", "outcome": "kept"}, {"id": "left-out", "outcome": "equivalent"}]
+    work.screened.write_text("".join(json.dumps(line) + "\n" for line in listed))
+    gated = {"p", "o", "gated"}
+    monkeypatch.setattr(running, "is_gated", lambda work, kernel, digest: kernel.name in gated)
+    made = SimpleNamespace(candidate_sha256=sha256, problem_sha256=sha256)
+
+    def record(work, kernel):
+        builds = () if kernel.name == "triton" else ("one",)
+        verdict = "compile_error" if kernel.name == "unbuilt" else "pass"
+        return SimpleNamespace(provenance=made, verdict=verdict, builds=builds, build_directory=str(tmp_path / "gone"))
+
+    monkeypatch.setattr(running, "compiled", record)
+    asked: list[str] = []
+    stages = running.Stages(work, "cpu", None, 1)
+    monkeypatch.setattr(stages, "_audit", lambda problem: None)
+    monkeypatch.setattr(stages, "_call", lambda stage, name, words, out: asked.append(name) or 0)
+    stages.compile(kernels)
+    assert asked == []
+    # The parent for the mutant that is compared with it; the other one has all its mutants behind it.
+    stages.compile(kernels, builds=screening.wants_build(work, kernels))
+    assert asked == ["p", "equal-kept", "unseen", "waiting"]
+    (tmp_path / "gone").mkdir()
+    stages.compile(kernels, builds=screening.wants_build(work, kernels))
+    assert len(asked) == 4
+    made.problem_sha256 = "of another variant"
+    stages.compile(kernels)
+    assert sorted(asked[4:]) == sorted(kernel.name for kernel in kernels)
+
+
+def test_a_gate_record_counts_for_the_source_the_problem_and_the_gate_that_it_is_of(tmp_path, monkeypatch):
+    work = running.Work(tmp_path / "work")
+    path, problem = tmp_path / "p.py", tmp_path / "q.py"
+    for file in (path, problem):
+        file.write_text("# as it is\n")
+    kernel = running.honest(work, parents.Parent("p", path, problem, "cuda"))
+    monkeypatch.setattr(running, "gated", lambda work, kernel: "a record")
+    assert not running.is_gated(work, kernel, "gate")
+    running._mark(work, kernel).parent.mkdir()
+    running._mark(work, kernel).write_text(running._marked(work, kernel, "gate"))
+    assert running.is_gated(work, kernel, "gate") and not running.is_gated(work, kernel, "another gate")
+    problem.write_text("# in other sizes\n")
+    assert not running.is_gated(work, kernel, "gate")
+
+
 def test_the_gate_does_not_run_before_the_screening(tmp_path):
     work = running.Work(tmp_path)
     source = f'S = r"""{KERNEL}"""\n'
@@ -292,12 +352,34 @@ def test_the_gate_does_not_run_before_the_screening(tmp_path):
 def test_the_public_parents_are_in_the_order_of_their_rule():
     """What of it can be told without the sources; the rest was checked once (parents.py)."""
     listed = parents.listing.read_list(parents.PUBLIC)
-    known = {one.sha256 for one in parents.listing.read_list(parents.PROJECT / "docs/runs/candidates.jsonl")}
-    assert len(listed) == parents.PUBLIC_PARENTS and {one.sha256 for one in listed} <= known
+    known = {one.sha256: one for one in parents.listing.read_list(parents.PROJECT / "docs/runs/candidates.jsonl")}
+    assert len(listed) == parents.PUBLIC_PARENTS and {one.sha256 for one in listed} <= known.keys()
     assert len({one.problem for one in listed}) == len(listed)
-    turns = [sum(other.generator == one.generator for other in listed[:i]) for i, one in enumerate(listed)]
-    order = sorted(zip(turns, listed, strict=True), key=lambda pair: (pair[0], pair[1].generator))
-    assert [one for _, one in order] == listed
-    for one in listed:
-        mine = [other.sha256 for other in listed if other.generator == one.generator]
-        assert mine == sorted(mine)
+    assert not parents.PASSED_OVER.keys() & {one.sha256 for one in listed}
+    # Who is passed over keeps the turn, so that the turns of the others are what they would be.
+    taken = [*listed, *(known[sha256] for sha256 in parents.PASSED_OVER)]
+    mine = {name: sorted(one.sha256 for one in taken if one.generator == name) for name in {x.generator for x in taken}}
+    order = sorted(taken, key=lambda one: (mine[one.generator].index(one.sha256), one.generator))
+    assert [one for one in order if one.sha256 not in parents.PASSED_OVER] == listed
+
+
+def test_the_public_parents_are_right_by_the_hardened_test_wherever_it_was_run_and_who_is_passed_over_is_not():
+    listed = parents.listing.read_list(parents.PUBLIC)
+    known = {one.sha256: one for one in parents.listing.read_list(parents.PROJECT / "docs/runs/candidates.jsonl")}
+    asked = {one.tail: one.sha256 for one in [*listed, *(known[sha256] for sha256 in parents.PASSED_OVER)]}
+    said: dict[str, list[str]] = {sha256: [] for sha256 in asked.values()}
+    for archive in sorted((parents.PROJECT / "docs/runs").glob("2026-11-30-h200x2-[g-l].tar.xz")):
+        with tarfile.open(archive) as tar:
+            held = {m.name: m for m in tar.getmembers() if m.isfile() and m.name.startswith("results/")}
+            for tail, sha256 in asked.items():
+                record = held.get(f"results/hidden-gate/{tail}.json")
+                audit = held.get(f"results/problems/{tail.split('/', 1)[1].rpartition('/')[0]}.json")
+                if record is None or audit is None:
+                    continue
+                gate = GateRecord.model_validate_json(tar.extractfile(record).read())
+                assert gate.provenance.candidate_sha256 == sha256 and gate.verdict == "pass"
+                if gate.hardened:
+                    problem = ProblemRecord.model_validate_json(tar.extractfile(audit).read())
+                    said[sha256].append(judge(gate, problem).verdict)
+    for sha256, verdicts in said.items():
+        assert set(verdicts) == ({"wrong_value"} if sha256 in parents.PASSED_OVER else {"pass"}), known[sha256].tail
