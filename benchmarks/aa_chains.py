@@ -23,7 +23,7 @@ KILL_S = 10.0
 """So long before the end what still runs is killed; earlier where more is to be packed."""
 PACKED_BYTES_PER_S = 1e6
 """1.1e6 were packed of 57 MB, 250 problems with four samples each, on two cores that others used as well."""
-TIMEOUTS_S = {"audit-problem": 600, "compile": 300, "hidden-gate": 300, "time-fp32": 300, "time-tf32": 300}
+TIMEOUTS_S = {"audit-problem": 600, "compile": 900, "hidden-gate": 300, "time-fp32": 300, "time-tf32": 300}
 """Of one answer of a worker, and of an audit as a whole: as config/kernelbench.yaml has them."""
 
 

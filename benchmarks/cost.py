@@ -63,8 +63,10 @@ class Run:
 
     @property
     def free_cores(self) -> int:
-        """Cores that are not kept for the judges and workers of GPUs."""
-        kept = reserved_cores(range(self.cores), [str(gpu) for gpu in range(self.gpus)])
+        """Cores that are not kept for the judges and workers of GPUs. A core is one thread: of two threads a core, both
+        are kept, and this is too many."""
+        alone = {core: frozenset((core,)) for core in range(self.cores)}
+        kept = reserved_cores(range(self.cores), [str(gpu) for gpu in range(self.gpus)], alone)
         return self.cores - sum(map(len, kept.values()))
 
     @property

@@ -72,7 +72,8 @@ references() {
         said "$name"
     done
     [ -f "$OUT/one.tar.xz" ] && [ -f "$OUT/two.tar.xz" ] && python3 -m benchmarks.devices "$OUT/one.tar.xz" "$OUT/two.tar.xz"
-    python3 -m benchmarks.aa "$OUT"/one.tar.xz "$OUT"/two.tar.xz
+    # shellcheck disable=SC2046
+    python3 -m benchmarks.aa $(ls "$OUT"/one.tar.xz "$OUT"/two.tar.xz 2> /dev/null)
 }
 
 # Where the judge's time goes while it holds the GPU: the gate of a renamed reference under cProfile.
@@ -105,8 +106,8 @@ mutants() {
 # The A/A study for so many minutes, from where the last call stopped.
 aa() {
     local earlier=()
-    [ -f .carry/records-aa.tar.xz ] && earlier=(--resume .carry/records-aa.tar.xz)
+    compgen -G '.carry/records-aa*.tar.xz' > /dev/null && earlier=(--resume .carry/records-aa*.tar.xz)
     python3 -m benchmarks.aa_run --problems problems/kernelbench --out /tmp/aa --minutes "$1" --revision "${REV:-}" "${earlier[@]}" 2>&1 | tail -15
-    mv /tmp/aa/records-aa.tar.xz "$OUT/" && python3 -m benchmarks.aa "$OUT/records-aa.tar.xz"
+    mv /tmp/aa/records-aa*.tar.xz "$OUT/" && python3 -m benchmarks.aa "$OUT"/records-aa*.tar.xz
     said aa
 }

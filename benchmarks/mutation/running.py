@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.mutation.mutants import Mutant
 from benchmarks.mutation.parents import Parent, file_sha256
-from benchmarks.stage_calls import Calls
+from benchmarks.stage_calls import Calls, told
 from kbverified import protocol, source_digest
 from kbverified.protocol import TAU
 from kbverified.records.files import read, write_text
@@ -200,7 +200,7 @@ class Stages:
         return calls.call(words, out, log)
 
     def _log(self, stage: str, name: str) -> str:
-        return (self.work.root / "logs" / stage / f"{name}.log").read_text(errors="replace")[-300:]
+        return told(self.work.root / "logs" / stage / f"{name}.log")
 
 
 def compiled(work: Work, kernel: Kernel) -> CompileRecord | None:

@@ -9,7 +9,7 @@ nothing is reserved and the record says so.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from kbverified import lease
@@ -56,20 +56,31 @@ def _listed(path: Path, thread: int) -> frozenset[int]:
 
 
 def reserved_cores(
-    allowed: Iterable[int], gpus: Sequence[str], shared: Mapping[int, frozenset[int]]
+    allowed: Collection[int], gpus: Sequence[str], shared: Mapping[int, frozenset[int]]
 ) -> dict[str, frozenset[int]]:
     """The hardware threads that each device is measured on, out of those this job may use: each on a core of its own.
 
     At least as many cores must be left over as are reserved. Where there are too few cores for that, threads are
     counted instead, whole cores first; {} where these are too few as well. ``shared``: of ``siblings``.
     """
-    threads = sorted(allowed, key=lambda thread: (min(shared[thread]), thread))
-    firsts = [thread for n, thread in enumerate(threads) if not shared[thread] & set(threads[:n])]
-    each = RESERVED_CORES_PER_DEVICE
-    for cores in (firsts, threads):
-        if 2 * each * len(gpus) <= len(cores):
-            return {gpu: frozenset(cores[n * each : (n + 1) * each]) for n, gpu in enumerate(gpus)}
+    cores = [sorted(core) for core in sorted({frozenset(shared[one] & set(allowed)) for one in allowed}, key=min)]
+    for units in ([core[:1] for core in cores], cores):
+        dealt = _dealt(units, gpus)
+        if 2 * sum(map(len, dealt.values())) <= sum(map(len, units)):
+            return dealt
     return {}
+
+
+def _dealt(units: Sequence[list[int]], gpus: Sequence[str]) -> dict[str, frozenset[int]]:
+    """Whole units for each GPU, from the first on, until it has RESERVED_CORES_PER_DEVICE threads or none is left."""
+    dealt: dict[str, frozenset[int]] = {}
+    rest = iter(units)
+    for gpu in gpus:
+        mine: list[int] = []
+        while len(mine) < RESERVED_CORES_PER_DEVICE and (unit := next(rest, None)) is not None:
+            mine += unit
+        dealt[gpu] = frozenset(mine)
+    return dealt
 
 
 def closed_to_others(kept: Iterable[frozenset[int]], shared: Mapping[int, frozenset[int]]) -> frozenset[int]:

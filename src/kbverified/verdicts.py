@@ -1,9 +1,9 @@
 """From the records of compile and gate to the candidate's verdicts: here, and only here, tau is applied.
 
 Three tests are judged from one gate record. *standard* is KernelBench's own: the original distribution alone.
-*hidden* is the published system's: every distribution that applies to the problem. *hardened* is hidden and our own
-laws on top (hardened/verdict.py). A failure that no tolerance can mend is itself the verdict; otherwise the critical
-tolerance is compared with tau.
+*hidden* is the published system's: every distribution that applies to the problem. *hardened* is hidden and, on top,
+our own laws, and the oracle's limits under all of them (hardened/verdict.py). A failure that no tolerance can mend is
+itself the verdict; otherwise the critical tolerance is compared with tau.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ def test_the_gate_tells_no_seed(gated):
 def test_timing_tells_no_seed_either(timed):
     assert len(timed["seeds"]) >= 4
     assert {m["do"] for m in timed["messages"]} == {"construct", "open", "start", "buffers", "time", "batch", "flags"}
-    assert {tuple(m) for m in timed["messages"] if m["do"] == "batch"} == {("do", "index", "forward_seed", "spin_s")}
+    batch = ("do", "index", "forward_seed", "queued_flushes", "cover_ms", "spin_s")
+    assert {tuple(m) for m in timed["messages"] if m["do"] == "batch"} == {batch}
     no_seed_in_messages(timed)
 
 

@@ -50,6 +50,14 @@ def test_too_few_cores_are_shared_by_whole_cores():
     assert len(affinity.closed_to_others(kept.values(), shared)) == 2 * KEPT
 
 
+def test_no_core_is_shared_by_two_gpus():
+    shared = pairs(8, 8) | {16: frozenset((16, 24))}  # of one core the other thread is not ours
+    allowed = [*range(16), 16]
+    kept = affinity.reserved_cores(allowed, ["GPU-a", "GPU-b"], shared)
+    first, second = (frozenset().union(*(shared[thread] for thread in threads)) for threads in kept.values())
+    assert len(kept) == 2 and not first & second
+
+
 def test_who_shares_a_core_is_read_from_the_system_or_told(tmp_path, monkeypatch):
     monkeypatch.delenv(affinity.SIBLINGS_VARIABLE, raising=False)
     monkeypatch.setattr(affinity, "_TOPOLOGY", tmp_path)

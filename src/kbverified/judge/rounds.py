@@ -10,7 +10,7 @@ import math
 import secrets
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal
 
 from kbverified import layout, precision
@@ -217,7 +217,7 @@ def why_unstable(rounds: list[Round], kind: str) -> str | None:
     return None
 
 
-def host_bound_share(rounds: Sequence[Round], side: str) -> float:
+def host_bound_share(rounds: list[Round], side: str) -> float:
     """Share of a side's repetitions in which the device waited for the host; 0 where nothing is known of it."""
     known = [(getattr(r, f"{side}_host_bound"), len(getattr(r, f"{side}_ms"))) for r in rounds]
     told = [(bound, count) for bound, count in known if bound is not None]

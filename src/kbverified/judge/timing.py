@@ -8,7 +8,7 @@ a secret seed before every round and every batch. Raw repetitions are kept; ever
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kbverified.correctness import combine
@@ -21,7 +21,6 @@ from kbverified.judge.reference import Reference
 from kbverified.judge.rounds import (
     Trace,
     baseline,
-    host_bound_share,
     least_rounds,
     output_limit,
     redraw,
@@ -33,7 +32,7 @@ from kbverified.judge.rounds import (
 from kbverified.judge.side import Side
 from kbverified.judge.stage import Job
 from kbverified.protocol import BASELINE_DISTURBED_RATIO, TIMING_HOST_BOUND_RATIO
-from kbverified.records.timing import JudgeBound, Round
+from kbverified.records.timing import JudgeBound
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -53,8 +52,9 @@ def run(job: Job) -> dict[str, Any]:
             if job.compiled is not None:
                 with machines_fault("the compiled baseline failed"):
                     compiled = job.compiled.load(job, reference, a)
+            alone = _before_the_candidate(job, reference, a)
             with job.memory_is_the_candidates():
-                fields = _measure(job, reference, a, b, interleaved)
+                fields = _measure(job, reference, a, b, alone, interleaved)
         except CandidateFailure as failure:
             failure = job.blame(failure)
             fields = {"verdict": failure.verdict, "detail": failure.detail}
@@ -65,28 +65,46 @@ def run(job: Job) -> dict[str, Any]:
         return {**fields, "interleaved": interleaved, "output_tail": job.party.worker.output_tail()}
 
 
-def _measure(job: Job, reference: Reference, a: Side, b: Side, interleaved: bool) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Alone:
+    """What is known before any code of the candidate's runs, and what nobody can therefore have disturbed."""
+
+    trace: Trace
+    times_ms: list[float]
+    host_bound: float
+    """Share of these launches in which the device waited for the host."""
+    batch: bound.Batch | None
+    ramp_s: float | None
+
+
+def _before_the_candidate(job: Job, reference: Reference, a: Side) -> _Alone:
+    """The limit of outputs, first: what the judge launches for it brings the clock up. Then the baseline alone.
+
+    Raises InfrastructureFault.
+    """
     trace = Trace()
-    # Before the clock is brought up: what the judge launches for it brings it up as well.
     trace.limit = output_limit(reference, job.mode, job.gate_error)
     job.device.release_cached()
     job.lap("limit")
     ramp_s = job.device.ramp_up()
     job.lap("ramp")
-    inputs = redraw(reference)
-    baseline(lambda: a.exchange.offer(inputs))
+    baseline(lambda: a.exchange.offer(redraw(reference)))
     baseline(a.pilot)
-    alone, _ = baseline(lambda: a.time(a.hot, max(a.repetitions, 5)))
-    inputs = None
+    times_ms, _ = baseline(lambda: a.time(a.hot, max(a.repetitions, 5)))
+    host_bound = (a.host_bound or 0) / len(times_ms)
     batch = baseline(lambda: bound.baseline_alone(reference, a, trace))
+    job.lap("baseline alone")
+    return _Alone(trace, times_ms, host_bound, batch, ramp_s)
+
+
+def _measure(job: Job, reference: Reference, a: Side, b: Side, alone: _Alone, interleaved: bool) -> dict[str, Any]:
     measured = _together if interleaved else _one_after_the_other
-    found, worst_of_batches = measured(job, reference, a, b, trace, batch)
-    fields = _fields(job, trace, alone, found, worst_of_batches)
-    return {**fields, "ramp_s": ramp_s, "reserved_cores": len(job.cores) if job.cores else None}
+    found, worst_of_batches = measured(job, reference, a, b, alone.trace, alone.batch)
+    fields = _fields(job, alone, found, worst_of_batches)
+    return {**fields, "ramp_s": alone.ramp_s, "reserved_cores": len(job.cores) if job.cores else None}
 
 
 def _start_candidate(job: Job, reference: Reference, b: Side) -> None:
-    job.lap("baseline alone")
     job.model(b.party)
     job.lap("candidate")
     b.exchange.offer(redraw(reference))
@@ -122,17 +140,18 @@ def _one_after_the_other(
     return found
 
 
-def _fields(job: Job, trace: Trace, alone: list[float], found: JudgeBound, worst_of_batches: Any) -> dict[str, Any]:
-    rounds = trace.rounds
+def _fields(job: Job, alone: _Alone, found: JudgeBound, worst_of_batches: Any) -> dict[str, Any]:
+    trace, rounds = alone.trace, alone.trace.rounds
     worst = combine([*trace.verified, *([worst_of_batches] if worst_of_batches is not None else [])])
     return {
-        **_verdict(job, trace, found, worst),
+        **_verdict(job, alone, found, worst),
         "rounds": tuple(rounds),
         "rounds_dropped": sum(r.dropped for r in rounds),
         "budget_s": job.settings.timing_budget_s,
         "judge_bound": found,
-        "baseline_alone_ms": tuple(alone),
-        "baseline_disturbed": abs(trace.baseline_ms() / statistics.median(alone) - 1.0) > BASELINE_DISTURBED_RATIO,
+        "baseline_alone_ms": tuple(alone.times_ms),
+        "baseline_disturbed": abs(trace.baseline_ms() / statistics.median(alone.times_ms) - 1.0)
+        > BASELINE_DISTURBED_RATIO,
         "outputs_verified": len(trace.verified) + (found.k or 0) * found.batches,
         "timed_critical_tolerance": worst.critical_tolerance,
         "timed_output_limit": trace.limit,
@@ -142,27 +161,27 @@ def _fields(job: Job, trace: Trace, alone: list[float], found: JudgeBound, worst
     }
 
 
-def _verdict(job: Job, trace: Trace, found: JudgeBound, worst: Any) -> dict[str, Any]:
+def _verdict(job: Job, alone: _Alone, found: JudgeBound, worst: Any) -> dict[str, Any]:
     """A wrong output first, then a claim that the judge's clock disproves, then rounds that give no time."""
-    outputs = loose_verdict(worst, limit=trace.limit)
+    outputs = loose_verdict(worst, limit=alone.trace.limit)
     if outputs["verdict"] != "pass":
         return outputs
     if found.outcome == "disputed":
-        return disputed(found, trace.kept())
-    unstable = why_unstable(trace.rounds, job.settings.device)
+        return disputed(found, alone.host_bound)
+    unstable = why_unstable(alone.trace.rounds, job.settings.device)
     return {"verdict": "unstable", "detail": unstable} if unstable else outputs
 
 
-def disputed(found: JudgeBound, rounds: Sequence[Round]) -> dict[str, Any]:
+def disputed(found: JudgeBound, waits: float) -> dict[str, Any]:
     """What a claim is called that the judge's clock does not bear out.
 
-    Where the device waits for the host in most launches of the baseline, which is trusted, a time is the host's and may
-    be another in a batch: ``unstable``, which pays as little, up to TIMING_HOST_BOUND_RATIO.
+    ``waits``: share of the baseline's launches, alone on the device, in which that waited for the host. Where it is
+    most, a time is the host's and may be another in a batch: ``unstable``, without a speedup either, up to
+    TIMING_HOST_BOUND_RATIO.
     """
     assert found.claim_ms is not None and found.t_judge_ms is not None
     text = f"claims {found.claim_ms:.4g} ms for a launch; by the judge's clock it takes {found.t_judge_ms:.4g} ms"
     text += f" (smallest of {found.batches} batches of {found.k})"
-    waits = host_bound_share(rounds, "baseline")
     if waits > 0.5 and found.t_judge_ms <= TIMING_HOST_BOUND_RATIO * found.claim_ms:
         return {
             "verdict": "unstable",

@@ -39,7 +39,7 @@ Verdict = Literal[
     "sets_precision",  # reserved for candidates that fail by changing global flags
     # the times: no failure of correctness
     "time_disputed",  # the claimed times are shorter than the judge's own clock allows
-    "unstable",  # too few rounds, or too different ones, for a time
+    "unstable",  # too few rounds or too different ones for a time, or a disputed one that is the host's
 ]
 """Judgement on the candidate: ``pass`` or exactly one failure class."""
 

@@ -112,7 +112,7 @@ function reason(test, name, row, detail, tau, asMeasured, candidates) {
   if (name === "not judged") return detail.tests[test]?.why_null ?? "no verdict";
   if (name === "pass")
     return test === "hardened"
-      ? "right under our own laws too"
+      ? "right under our own laws too, and near to the oracle under all"
       : `every critical tolerance is at most tau ${digits(tau)}`;
   const wanted = detail.trials.filter(
     (t) => !t.hardened && t.applicable && (test !== "standard" || t.law === "d1_original"),

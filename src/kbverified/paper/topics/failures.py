@@ -150,8 +150,9 @@ def _hardened(inputs: PaperInputs) -> Table:
     )
     note = (
         "samples: those that pass the hidden test and have a hardened verdict, on active problems that this test "
-        "can decide. A law that a problem leaves out fails nobody. alone: the sample fails no other law. A dash under "
-        f"dtype: nothing was evaluated. {note_for(inputs)}"
+        "can decide. A law that a problem leaves out fails nobody. A published distribution stands here where an "
+        "answer that passes it by its tolerance is too far from the oracle. alone: the sample fails no other one. A "
+        f"dash under dtype: nothing was evaluated. {note_for(inputs)}"
     )
     if not rows:
         note = f"No audit has a hardened law, or no generator has a candidate. {note}"

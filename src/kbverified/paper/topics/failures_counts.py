@@ -155,7 +155,8 @@ def _failures(
 
 @dataclass(frozen=True)
 class Hardened:
-    """One generator's samples that pass the hidden test and have a hardened verdict, on one hardened law."""
+    """One generator's samples that pass the hidden test and have a hardened verdict, on one hardened law, or on one of
+    the published distributions, whose answers are held against the oracle there too."""
 
     generator: str
     dtype: str | None
@@ -169,14 +170,14 @@ class Hardened:
 
 
 def hardened_laws(rows: Iterable[Row], problems: Iterable[ProblemRecord]) -> list[str]:
-    """Every law that an audit names or a sample failed, in the audits' order, then by name."""
+    """Every law that an audit names, in the audits' order, then by name what else samples failed on this test."""
     audited = [law.law for problem in problems for law in problem.hardened]
     failed = sorted({law for row in rows for law in _failed_laws(row)})
     return list(dict.fromkeys([*audited, *failed]))
 
 
 def _failed_laws(row: Row) -> tuple[str, ...]:
-    """Of a sample that passes the hidden test: what failed otherwise are distributions."""
+    """Of a sample that passes the hidden test. Distributions among them were passed there, and failed by the oracle."""
     names = row["failed_hardened"] if row["verdict_hidden"] == "pass" else None
     return tuple(names.split(", ")) if names else ()
 
