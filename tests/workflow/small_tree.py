@@ -132,7 +132,7 @@ def make_tree(path: Path) -> Tree:
     # What is tested is what runs again, not how exact a time or a ceiling is.
     tree.replace("src/kbverified/protocol.py", "TIMING_ROUNDS_MIN = 10", "TIMING_ROUNDS_MIN = 2")
     tree.replace("src/kbverified/protocol.py", "TIMING_ROUNDS_MAX = 120", "TIMING_ROUNDS_MAX = 2")
-    tree.replace("src/kbverified/protocol.py", "TIMING_BATCH_MAX = 32", "TIMING_BATCH_MAX = 8")
+    tree.replace("src/kbverified/protocol.py", "TIMING_BATCH_MAX = 16", "TIMING_BATCH_MAX = 8")
     tree.replace("src/kbverified/protocol.py", '"cpu": 128 << 20}', '"cpu": 1 << 20}')
     tree.replace("src/kbverified/protocol.py", '"cpu": (512, 1024)}', '"cpu": (64, 128)}')
     tree.replace("src/kbverified/devices/cpu.py", "_FLUSH_BYTES = 32 << 20", "_FLUSH_BYTES = 1 << 20")
