@@ -66,6 +66,10 @@ def passed(place: Place) -> dict[str, object]:
     return place.gate(place.item(HONEST, 0))
 
 
+IN_A_WORKER = '"KBV_CHANNEL_FD" in __import__("os").environ'
+"""Where a problem raises: not in the judge."""
+
+
 def recovers(place: Place, passed: dict[str, object]) -> None:
     """The machine is well again: the same candidate has the same record."""
     place.problem.write_text(PROBLEM)
@@ -104,17 +108,27 @@ def test_a_canary_decides_what_a_candidate_says_of_the_device(
     item = broken.item(raising(HONEST, error), number)
     assert broken.gate(item)["verdict"] == verdict, "the reference finds a device that works"
     (broken.records / "hidden-gate" / f"made-{number}.json").unlink()
-    in_a_worker = '"KBV_CHANNEL_FD" in __import__("os").environ'
-    broken.problem.write_text(raising(PROBLEM, error, in_a_worker))
+    broken.problem.write_text(raising(PROBLEM, error, IN_A_WORKER))
     refused(broken.stage("hidden-gate", item), "canary failed as well")
     assert not broken.has_record("hidden-gate", item)
 
 
-@pytest.mark.parametrize("error", [LOST, FULL])
-def test_what_breaks_under_the_baseline_is_no_verdict(broken: Place, passed, error: str) -> None:
+@pytest.mark.parametrize(
+    ("when", "error", "words"),
+    [
+        (IN_A_WORKER, LOST, "the baseline failed"),
+        (IN_A_WORKER, FULL, "the baseline failed"),
+        # In the judge, before any code of the candidate's runs.
+        ("True", LOST, "unspecified launch failure"),
+        ("True", FULL, "out of memory"),
+    ],
+)
+def test_what_breaks_before_a_candidate_is_timed_is_no_verdict(
+    broken: Place, passed, when: str, error: str, words: str
+) -> None:
     item = broken.item(HONEST, 0)
-    broken.problem.write_text(raising(PROBLEM, error))
-    refused(broken.stage("time-fp32", item), "the baseline failed")
+    broken.problem.write_text(raising(PROBLEM, error, when))
+    refused(broken.stage("time-fp32", item), words)
     assert not broken.has_record("time-fp32", item)
 
 
