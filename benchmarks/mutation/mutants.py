@@ -11,7 +11,7 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,8 @@ class Piece:
         return source[: self.start] + (_literal(text) if self.literal else text) + source[self.end :]
 
 
-def pieces(source: str) -> list[Piece]:
-    """C++ and CUDA literals with a body, in their order; the whole file where it has Triton kernels.
-
-    Raises SyntaxError for a source that is no Python.
-    """
-    found = []
+def characters(source: str) -> Callable[[int, int], int]:
+    """From a line, counted from 1, and a column in bytes, as ``ast`` gives them, to the character of a source."""
     lines = source.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -51,6 +47,16 @@ def pieces(source: str) -> list[Piece]:
     def at(line: int, column_bytes: int) -> int:
         return starts[line - 1] + len(lines[line - 1].encode()[:column_bytes].decode())
 
+    return at
+
+
+def pieces(source: str) -> list[Piece]:
+    """C++ and CUDA literals with a body, in their order; the whole file where it has Triton kernels.
+
+    Raises SyntaxError for a source that is no Python.
+    """
+    found = []
+    at = characters(source)
     tree = ast.parse(source)
     in_f_strings = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
     for node in ast.walk(tree):

@@ -29,6 +29,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from benchmarks.mutation.mutants import characters
+
 SIZE_MIN = 32
 MODULUS, REMAINDERS = 8, (5, 3)
 """Odd, so a multiple of no block, and neither one more nor one less than a multiple of 8."""
@@ -48,14 +50,7 @@ class Size:
 
 def sizes(source: str) -> list[Size]:
     """The sizes of a problem, in the order of its source. Raises SyntaxError for a source that is no Python."""
-    lines = source.splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
-
-    def at(line: int, column_bytes: int) -> int:
-        return starts[line - 1] + len(lines[line - 1].encode()[:column_bytes].decode())
-
+    at = characters(source)
     found = []
     for name, node in _numbers(ast.parse(source)):
         value = _value(node) if name.isidentifier() else None

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import IO, Literal
 
 Stopped = Literal["asked", "jobs killed", "killed"]
@@ -96,12 +97,19 @@ def told_by_signal() -> Iterator[None]:
     def tell(number: int, frame: object) -> None:
         raise Told(signal.Signals(number).name)
 
-    before = {number: signal.signal(number, tell) for number in (signal.SIGTERM, signal.SIGINT)}
+    with answering((signal.SIGTERM, signal.SIGINT), tell):
+        yield
+
+
+@contextlib.contextmanager
+def answering(numbers: Sequence[signal.Signals], handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Within it these signals call a handler, in the main thread; after it what they called before."""
+    before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
 
 
 def _ended(process: subprocess.Popen[bytes]) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from kbverified.deadline import answering
 from kbverified.exit_codes import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_MACHINE
 
 if TYPE_CHECKING:
@@ -138,12 +139,8 @@ def _print(result: Judged, asked: Question, keep: Path | None) -> None:
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end a check as Ctrl-C does: with its command and without its folder."""
-    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
+    with answering((signal.SIGTERM, signal.SIGHUP), _interrupt):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
