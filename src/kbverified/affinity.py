@@ -63,7 +63,8 @@ def reserved_cores(
     At least as many cores must be left over as are reserved. Where there are too few cores for that, threads are
     counted instead, whole cores first; {} where these are too few as well. ``shared``: of ``siblings``.
     """
-    cores = [sorted(core) for core in sorted({frozenset(shared[one] & set(allowed)) for one in allowed}, key=min)]
+    mine = frozenset(allowed)
+    cores = [sorted(core) for core in sorted({shared[one] & mine for one in mine}, key=min)]
     for units in ([core[:1] for core in cores], cores):
         dealt = _dealt(units, gpus)
         if 2 * sum(map(len, dealt.values())) <= sum(map(len, units)):
