@@ -30,6 +30,7 @@ renamed-reference	import	fp32	cuda	references with another class name
 TSV
     sed -e 's/^selection:/generators_tsv: \/tmp\/gpu-generators.tsv\n\nselection:/' config/kernelbench.yaml > /tmp/gpu.yaml
     nvidia-smi --query-gpu=index,uuid,clocks.sm,temperature.gpu --format=csv,noheader
+    echo "large pages: $(cat /sys/kernel/mm/transparent_hugepage/enabled)"
     said setup, "$(nproc) cores"
 }
 
@@ -76,7 +77,8 @@ references() {
     python3 -m benchmarks.aa $(ls "$OUT"/one.tar.xz "$OUT"/two.tar.xz 2> /dev/null)
 }
 
-# Where the judge's time goes while it holds the GPU: the gate of a renamed reference under cProfile.
+# Where the judge's time goes while it holds the GPU, and then the worker's: the gate of a renamed reference, each under
+# cProfile.
 profile() {
     local problem
     for problem in "$@"; do
@@ -90,6 +92,12 @@ profile() {
             --candidate "$candidate" --problem "$source" --audit "/tmp/profile/$problem.json" --out "/tmp/profile/$problem-gate.json" $about
         python3 -c "import pstats; s = pstats.Stats('/tmp/profile/$problem.prof'); s.sort_stats('cumtime').print_stats('kbverified', 45); s.sort_stats('tottime').print_stats(45)" \
             > "$OUT/profile-$problem.txt"
+        python3 -m benchmarks.worker_profile "$source" > "/tmp/profile/$problem.py"
+        # shellcheck disable=SC2086
+        KBV_EVALUATOR=off python3 -m kbverified stage hidden-gate --candidate "/tmp/profile/$problem.py" --problem "$source" \
+            --audit "/tmp/profile/$problem.json" --out "/tmp/profile/$problem-worker.json" $about
+        python3 -c "import json; r = json.load(open('/tmp/profile/$problem-worker.json')); print(r['provenance']['device_hold_parts_s'], r['output_tail'])" \
+            > "$OUT/profile-$problem-worker.txt"
     done
     said profile
 }

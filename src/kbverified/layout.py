@@ -199,7 +199,7 @@ def state_digests(model: torch.nn.Module) -> list[list[Any]]:
     """[name, shape, dtype, digest of the bytes] of every entry of the state dict."""
     found = []
     for name, tensor in model.state_dict().items():
-        data = tensor.detach().cpu().contiguous()
+        data = tensor.detach().contiguous()
         found.append([name, list(data.shape), dtype_name(data.dtype), _digest(data)])
     return found
 
@@ -208,18 +208,18 @@ _DIGEST_WORDS = 1024
 
 
 def _digest(data: torch.Tensor) -> str:
-    """A name for a tensor's bytes that is quick to find: a device is held meanwhile, and weights may be gigabytes.
+    """A name for a tensor's bytes that is quick to find where they lie: weights may be gigabytes.
 
     sha256 over the sums of its 64-bit words, by row and by column of a table with 1024 columns: other values and
     other orders of the same values give other sums. Nothing rests on it being hard to forge: it is a worker's claim.
     """
-    raw = data.reshape(-1).view(torch.uint8) if data.numel() else torch.zeros(0, dtype=torch.uint8)
-    missing = -raw.numel() % (8 * _DIGEST_WORDS)
-    if missing:
-        raw = torch.cat([raw, raw.new_zeros(missing)])
-    table = raw.view(torch.int64).view(-1, _DIGEST_WORDS)
-    sums = torch.cat([table.sum(0), table.sum(1)])
-    return hashlib.sha256(sums.numpy().tobytes()).hexdigest()
+    raw = data.reshape(-1).view(torch.uint8) if data.numel() else data.new_zeros(0, dtype=torch.uint8)
+    whole = raw.numel() - raw.numel() % (8 * _DIGEST_WORDS)
+    rest = raw.new_zeros(8 * _DIGEST_WORDS)
+    rest[: raw.numel() - whole] = raw[whole:]
+    table, last = raw[:whole].view(torch.int64).view(-1, _DIGEST_WORDS), rest.view(torch.int64)
+    sums = torch.cat([table.sum(0) + last, table.sum(1), last.sum().reshape(1)])
+    return hashlib.sha256(sums.cpu().numpy().tobytes()).hexdigest()
 
 
 def weights_match(candidate: list[Any], reference: list[Any]) -> bool | None:

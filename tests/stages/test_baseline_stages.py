@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from stage_places import HONEST_BUNDLED, Place
+from stage_places import HONEST_BUNDLED, TIMED, Place
 
 from kbverified.protocol import COMPILED_BASELINE_OPTIONS
 
@@ -56,7 +56,7 @@ def timed(place: Place, stage: str, item, *options: str, **environment: str) -> 
 def test_ieee_on_a_bundled_problem(bench):
     item = next(item for item in HONEST_BUNDLED if item.name.endswith("level2_2/0"))
     found = bench.chain(item, ("compile", "hidden-gate", "time-ieee"))["time-ieee"]
-    assert found["status"] == "ok" and found["verdict"] in ("pass", "unstable"), found  # a busy CPU gives no time
+    assert found["status"] == "ok" and found["verdict"] in TIMED, found
     assert found["provenance"]["mode"] == "ieee"
     assert (found["flags_before"]["matmul_tf32"], found["flags_before"]["cudnn_tf32"]) == (False, False)
     assert found["compiled_baseline"] is None
@@ -131,7 +131,7 @@ def test_both_sides_run_in_bf16(bench, tmp_path):
     gate = place.gate(item, "--dtype", "bf16")
     assert gate["verdict"] == "pass", gate
     found = {stage: timed(place, stage, item, "--dtype", "bf16") for stage in ("time-fp32", "time-ieee", "memory")}
-    assert found["time-fp32"]["verdict"] == found["memory"]["verdict"] == "pass", found
+    assert found["time-fp32"]["verdict"] in TIMED and found["memory"]["verdict"] == "pass", found
     assert found["time-fp32"]["timed_critical_tolerance"] <= 1e-2
     assert found["time-ieee"]["reason"].startswith("the modes have no effect on bf16")
     assert (found["memory"]["input_bytes"], found["memory"]["output_bytes"]) == (2 * 64 * 64, 2 * 64 * 64)

@@ -9,7 +9,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from stage_places import HONEST, Place
+from stage_places import HONEST, TIMED, Place
 
 # Runs one stage in this process, with every message to a worker, every seed and every step written down. The worker
 # is a real one, in a process of its own.
@@ -77,7 +77,7 @@ def recorded(place: Place, stage: str, item) -> dict:
     environment = {**place.bench.environment, "KBV_EVALUATOR": "off"}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=place.folder, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert place.record(stage, item)["verdict"] == "pass"
+    assert place.record(stage, item)["verdict"] in TIMED
     return json.loads(out.read_text())
 
 
@@ -286,7 +286,7 @@ def test_bf16_from_end_to_end(bench, tmp_path):
     for stage in ("time-fp32", "time-tf32", "memory"):
         done = place.stage(stage, item, "--dtype", "bf16")
         assert done.returncode == 0, done.stderr
-    assert place.record("time-fp32", item)["verdict"] == place.record("memory", item)["verdict"] == "pass"
+    assert place.record("time-fp32", item)["verdict"] in TIMED and place.record("memory", item)["verdict"] == "pass"
     skipped = place.record("time-tf32", item)
     assert (skipped["status"], skipped["reason"]) == ("skipped", "TF32 has no effect on bf16")
     wide = place.item(HONEST.replace("torch.relu(x)", "torch.relu(x).float()"), 1)

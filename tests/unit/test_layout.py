@@ -244,6 +244,24 @@ def test_state_digests_tell_weights_apart_and_nothing_else():
     assert ["1.num_batches_tracked", [], "int64"] in [r[:3] for r in one]
 
 
+@pytest.mark.parametrize("count", [1, 2047, 2048, 2049, 5000])
+def test_a_digest_has_every_element_and_its_place(count):
+    """2048 floats fill a row of the table that is summed up, so that the last row may be full, short or missing."""
+
+    def digest(values):
+        holder = torch.nn.Module()
+        holder.register_buffer("b", values)
+        return state_digests(holder)[0][3]
+
+    plain = torch.arange(1.0, count + 1)
+    changed = [plain.clone() for _ in range(min(count, 64))]
+    for index, one in enumerate(changed):
+        one[-1 - index] = 0.5
+    swapped = plain.roll(1) if count > 1 else plain + 1
+    assert len({digest(one) for one in (plain, swapped, *changed)}) == 2 + len(changed)
+    assert digest(plain) == digest(plain.clone())
+
+
 def test_state_digests_of_odd_tensors():
     odd = torch.nn.Module()
     odd.register_buffer("empty", torch.empty(0, 3))

@@ -70,9 +70,9 @@ class Start(State):
         before = precision.read_flags().model_dump()
         model = self.constructed if self.constructed is not None else self._construct(message)
         self.constructed = None
-        digests = _state_digests(model) if message.get("digests") else []
         self.dtype = message["dtype"]
         self._place_model(model, message.get("guard"))
+        digests = _state_digests(self.model) if message.get("digests") else []
         if message.get("compile"):
             self._compile(message["compile"])
         return {"flags": before, "weights": digests, "builds": self.builds}
@@ -152,10 +152,8 @@ class Start(State):
         self.device.release_cached()
         init_inputs = codec.decode(encoded, [])
         torch.manual_seed(message["weight_seed"])
-        model = self._made(factory, init_inputs, message)
-        digests = _state_digests(model)
-        self._place_model(model, message["guard"])
-        return {"weights": digests}
+        self._place_model(self._made(factory, init_inputs, message), message["guard"])
+        return {"weights": _state_digests(self.model)}
 
     def _install_hooks(self, message: dict[str, Any]) -> None:
         from kbverified.compilation.hooks import Hooks

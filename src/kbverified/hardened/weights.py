@@ -26,6 +26,7 @@ from kbverified.protocol import HARDENED_IDENTITY_SPREAD
 
 _FILLING = ("fill_", "zero_")
 """Methods of tensors: all that torch.nn.init sets to a constant goes through one of them."""
+_FEW = 64
 
 
 @contextlib.contextmanager
@@ -119,7 +120,9 @@ def _has_memory(tensor: Any) -> bool:
 
 
 def _is_constant(tensor: torch.Tensor) -> bool:
-    return bool((tensor.detach() == tensor.detach().reshape(-1)[0]).all())
+    flat = tensor.detach().reshape(-1)
+    few = flat[:_FEW]  # tens of millions of random weights are told from a constant by their first
+    return bool((few == flat[0]).all()) and bool((flat == flat[0]).all())
 
 
 def _noise(seed: tuple[Any, ...], constant: float, like: torch.Tensor) -> torch.Tensor:

@@ -27,13 +27,12 @@ def run(job: Job) -> dict[str, Any]:
     party = job.party
     reference = Reference(job.problem, job.settings.dtype)
     errors = TrialErrors(reference, job.audit)
-    digests = reference.digests()
     with job.on_device() as device:
         device.reset_peak()
         job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=2))
         try:
             with job.memory_is_the_candidates():
-                _get_ready(job, errors)
+                digests = _get_ready(job, errors)
             job.lap("place")
             started = job.await_model(party)
         except CandidateFailure as failure:
@@ -68,16 +67,18 @@ def run(job: Job) -> dict[str, Any]:
         }
 
 
-def _get_ready(job: Job, errors: TrialErrors) -> None:
-    """Take the reference to the device and, for as long as the candidate constructs its model, do once what every trial
-    does: a GPU's libraries and kernels are loaded when they are first used, in all some half a second. The draws are
-    the judge's own: no trial has them."""
+def _get_ready(job: Job, errors: TrialErrors) -> list[list[Any]]:
+    """Take the reference to the device; returns digests of its weights. For as long as the candidate constructs its
+    model, do once what every trial does: a GPU's libraries and kernels are loaded when they are first used, in all some
+    half a second. The draws are the judge's own: no trial has them."""
     errors.reference.place(job.device)
+    digests = errors.reference.digests()
     if not job.party.has_answered():
         for _ in _first_steps(job, errors):
             if job.party.has_answered():
                 break
     job.device.release_cached()
+    return digests
 
 
 def _first_steps(job: Job, errors: TrialErrors) -> Iterator[None]:

@@ -42,9 +42,8 @@ class Reference:
         self.device.release_cached()
         with perturbed_identity(weight_seed) if perturb else contextlib.nullcontext():
             self.model = self.construct(weight_seed)
-        digests = self.digests()
         self.place(self.device)
-        return digests
+        return self.digests()
 
     def place(self, device: Device) -> None:
         """Move the model to a device, in the generator's dtype."""
@@ -53,7 +52,7 @@ class Reference:
         self.device = device
 
     def digests(self) -> list[list[Any]]:
-        """Of the weights as constructed, for ``weights_differ``: ask before ``place``."""
+        """Of the weights as they lie on the device, for ``weights_differ``: ask after ``place``."""
         return layout.state_digests(self.model)
 
     def encoded_init_inputs(self) -> Any:
