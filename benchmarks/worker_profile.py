@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.references import renamed
 
-_PROBE = '''
+_PROBE = """
 
 import cProfile as _cProfile
 import io as _io
@@ -39,7 +39,7 @@ def _profiled(self, *arguments):
 
 ModelNew.forward = _profiled
 _profile.enable()
-'''
+"""
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -30,13 +30,6 @@ READ_AT_IMPORT = (
 All but the last three seen with an interposed getenv() and os.environ while torch 2.13 was imported.
 """
 
-LARGE_PAGES = {"THP_MEM_ALLOC_ENABLE": "1"}
-"""Torch asks for large pages for host tensors of 2 MiB and more (c10/core/impl/alloc_cpu.cpp); read at the first one.
-
-For judges and workers of a GPU: models are constructed on the host while it is held, and half of that is page faults.
-On a CPU device memory is what is measured, so that everybody gets torch as it is.
-"""
-
 READ_AT_START = ("LD_", "PYTHON")
 """Families that the loader and the interpreter read before any code of ours runs: nothing can be taken back."""
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from kbverified import __version__, lease, protocol
-from kbverified.import_environment import LARGE_PAGES
 from kbverified.judge.party import NotMeasurable, Settings
 from kbverified.keys import STAGE_MODES
 from kbverified.lease import Lease
@@ -177,8 +176,6 @@ def _run(
         return build.run(candidate, sha, audit, settings), {}
     lease.require(settings.device)
     lease.leave_driver_untouched()
-    if settings.device == "cuda":
-        os.environ.update(LARGE_PAGES)
     from kbverified.compilation import cache, toolchain
     from kbverified.compilation import directory as directories
     from kbverified.judge.stage import Job

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from kbverified.devices.lost import says_lost
-from kbverified.import_environment import LARGE_PAGES
 from kbverified.lease import UNTOUCHED_DRIVER
 from kbverified.records.base import Dtype, SandboxLevel, Verdict
 from kbverified.sandbox import (
@@ -254,8 +253,6 @@ def _environment(settings: Settings, build: Path | None, writable: bool) -> dict
         **UNTOUCHED_DRIVER,
         **tools.environment(),
     }
-    if settings.device == "cuda":
-        environment.update(LARGE_PAGES)
     if build is not None and not writable:
         environment["KBV_SEALED_CACHE"] = str(build)
     for name in PASSED_ON:
