@@ -50,12 +50,32 @@ def test_dtype_and_shape_are_those_of_the_problem(law):
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_labels_stay_and_rows_that_sum_to_one_still_do(law):
+def test_labels_keep_their_values_and_rows_that_sum_to_one_their_sum(law):
     signs = torch.tensor([1.0, -1.0] * 50)
     assert is_label(signs) and not is_label(torch.randn(100)) and not is_label(torch.arange(100.0))
-    assert torch.equal(tensors(law, get_inputs=lambda: [signs.clone()])[0], signs)
+    found = tensors(law, get_inputs=lambda: [signs.clone(), signs.reshape(10, 10).clone()], dtype="bf16")
+    assert found[0].dtype == torch.bfloat16 and found[0].sum() == 0
+    assert torch.equal(found[0].float(), signs) is (law != "h5_sorted_and_repeated")
+    assert torch.equal(found[1].float(), signs.reshape(10, 10)), "no row of labels, but what may be a mask"
     found = tensors(law, get_inputs=lambda: [torch.randn(16, 32).softmax(-1)])[0]
     assert bool((found >= 0).all()) and torch.allclose(found.sum(-1), torch.ones(16), atol=1e-5)
+
+
+def test_labels_in_order_tell_rows_from_columns():
+    """A label taken for the row where it is the column's: by chance both means are the same, but not in order."""
+
+    def get_inputs():
+        return [torch.rand(256, 256), torch.randint(0, 2, (256,)).float() * 2 - 1]
+
+    orders = set()
+    for seed in range(40):
+        inputs, drawn = draw_law(get_inputs, "h5_sorted_and_repeated", seed, torch.device("cpu"))
+        x, y = inputs.tensors
+        right, wrong = (float(torch.clamp(1 - x * labels, min=0).mean()) for labels in (y, y.unsqueeze(1)))
+        assert abs(wrong - right) > 0.05 * right, seed
+        assert torch.equal(y, y.sort(descending=drawn["1"]["descending"]).values)
+        orders.add(drawn["1"]["descending"])
+    assert orders == {True, False}
 
 
 @pytest.mark.parametrize("law", LAWS)
