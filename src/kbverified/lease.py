@@ -6,11 +6,13 @@ kernel releases it when the job's process dies. Torch-free: a job waits for its 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import functools
 import hashlib
 import os
 import re
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -216,14 +218,29 @@ def _join_queue(path: Path, kind: str, waiting: Callable[[str], None] | None) ->
 
 def _open_lock(path: Path) -> int:
     """A lock needs no right to write: another user's file does. Asking to create it only where it is missing keeps
-    the kernel's protection of sticky folders (fs.protected_regular) out of it."""
+    the kernel's protection of sticky folders (fs.protected_regular) out of it.
+
+    Anybody may put something there. A link is not followed, and a FIFO is not waited for: raises NoDevice.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, flags)
     except FileNotFoundError:
-        fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, flags | os.O_CREAT, 0o644)
         if os.fstat(fd).st_uid == os.getuid():
             os.fchmod(fd, 0o644)  # whatever the umask: others have to be able to open it
-        return fd
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link; a socket
+            raise
+        raise _no_lock(path) from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _no_lock(path)
+    return fd
+
+
+def _no_lock(path: Path) -> NoDevice:
+    return NoDevice(f"{path} is no plain file, and no lock: see who put it there and remove it, or set KBV_LEASE_DIR")
 
 
 def made_directory() -> Path:

@@ -249,6 +249,21 @@ def test_the_folder_is_made_and_named_by_the_environment(places, monkeypatch):
     assert lease.lease_directory() == Path("/tmp/kbverified-leases")
 
 
+def a_link(path):
+    path.symlink_to(path.parent / "somewhere-else")
+
+
+@pytest.mark.parametrize("planted", [os.mkfifo, a_link, Path.mkdir], ids=["FIFO", "link", "folder"])
+def test_what_is_no_file_is_no_lock_and_nobody_waits_for_it(places, planted):
+    lease.made_directory()
+    path = places / f"cpu-{os.getuid()}.lock"
+    planted(path)
+    with pytest.raises(lease.NoDevice, match=rf"{path} is no plain file.*KBV_LEASE_DIR"):
+        lease.acquire("cpu")
+    assert not (places / "somewhere-else").exists()
+    assert not head_of_queue_is_taken()
+
+
 # --- GPUs -----------------------------------------------------------------------------------------------------------
 
 
