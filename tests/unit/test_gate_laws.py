@@ -45,7 +45,7 @@ def test_the_oracle_takes_neither_the_candidates_time_nor_its_memory(stage):
     result = trial.one_trial(job, party, errors, Law("mine", lambda seed: torch.ones(3)))
     assert (result.distribution, result.critical_tolerance, result.oracle.kind) == ("mine", 0.0, "none")
     assert party.deadline >= 1000.0 + ORACLE_S
-    assert job.parts == ["trials", "released", "oracle"]
+    assert job.parts == ["comparing", "released", "oracle"]
 
 
 def test_what_failed_or_was_not_asked_has_no_oracle(stage):

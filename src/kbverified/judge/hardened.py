@@ -124,6 +124,7 @@ def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial
             return HardenedTrial(distribution=FRESH_WEIGHTS, failure=blamed.verdict, detail=blamed.detail[-500:])
         if match:
             break
+    job.lap("fresh weights")
     draw = partial(errors.reference.draw, STANDARD_DISTRIBUTION)
     trial = _trial(job, party, errors, Law(FRESH_WEIGHTS, draw, guard))
     return trial.model_copy(update={"parameters": {"perturbed": perturb}, "comparable": match})

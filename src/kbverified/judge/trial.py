@@ -57,9 +57,9 @@ def one_trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> TrialRes
             f"{job.problem}: the reference's output does not have the audited shape; audit it again"
         )
     result = judge_outputs(law.name, [compare(a, b) for answers in tried for a, b in zip(answers, expected)])
+    job.lap("comparing")
     if not result.applicable or result.failure is not None:
         return result
-    job.lap("trials")
     started = time.monotonic()
     against_oracle = worst_of([errors.of_trial(law.name, inputs, expected, answers) for answers in tried])
     # The candidate has nothing to do with it: neither with the time, nor with the memory that torch would keep.
@@ -87,10 +87,12 @@ def _launch(job: Job, party: Party, law: Law) -> tuple[list[list[torch.Tensor]],
     """
     seed = secret_seed()
     inputs = law.draw(seed)
+    job.lap("drawing")
     exchange = Exchange(job.device, party, job.audit, job.settings.dtype, law.guard)
     try:
         exchange.offer(inputs)
         del inputs
+        job.lap("buffers")
         # Triton and the like compile at the first launch: that one, and only that one, may take as long as a build.
         reply = exchange.forward(job.settings.build_timeout_s if job.builds_in_gate else None, law.own_memory)
         job.builds_in_gate = False
@@ -106,11 +108,13 @@ def _launch(job: Job, party: Party, law: Law) -> tuple[list[list[torch.Tensor]],
             if not all(same_bits(a, b) for a, b in zip(again, tried[0], strict=True)):
                 tried.append(again)
         exchange.release_outputs()
+        job.lap("launches")
         inputs = law.draw(seed)
         if not exchange.inputs_unchanged(inputs):
             raise CandidateFailure("mutates_input", f"an input was changed by the launch under {law.name}")
         if not exchange.gaps_unchanged():
             raise CandidateFailure("mutates_input", f"memory beside an input was written to under {law.name}")
+        job.lap("drawing again")
         return tried, inputs
     finally:
         exchange.close()
