@@ -141,6 +141,15 @@ def test_spikes_stand_where_loops_and_tiles_begin_and_end_along_every_dimension(
     assert one_row.shape == (1, 3) and bool(one_row.isfinite().all())
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 14, 15, 16, 17, 100_000])
+def test_the_first_and_the_last_element_are_spikes(count):
+    for seed in range(10):
+        inputs, drawn = draw_law(lambda: [torch.full((count,), 0.5)], "h3_spikes", seed, torch.device("cpu"))
+        (x,) = inputs.tensors
+        assert float(x[0]) > 40 and float(x[-1]) > 40, seed
+        assert drawn["0"]["count"] == min(count, 15) and int((x == x[0]).sum()) >= drawn["0"]["count"]
+
+
 class Norms(torch.nn.Module):
     def __init__(self, more: bool = False):
         super().__init__()

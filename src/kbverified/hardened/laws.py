@@ -85,8 +85,8 @@ def _row_scales(x: torch.Tensor, chance: Chance) -> Parameters:
 
 def _spikes(x: torch.Tensor, chance: Chance) -> Parameters:
     """A few elements far larger than all others, in places that no sample shows: along every dimension where loops and
-    tiles begin and end, and anywhere. An odd number of the latter, and in large tensors so large that they weigh in a
-    sum: no half of the elements stands for the other."""
+    tiles begin and end, and the first, the last and some anywhere. An odd number of the latter, and in large tensors so
+    large that they weigh in a sum: no half of the elements stands for the other, and none is left out at either end."""
     drawn = chance.uniform(HARDENED_SPIKE_SIZE)
     count = min(HARDENED_SPIKES, max(x.numel(), 1))
     size = float(f"{min(max(drawn, 0.1 * x.numel() / count), HARDENED_SPIKE_SIZE_MAX):.4g}")
@@ -94,7 +94,8 @@ def _spikes(x: torch.Tensor, chance: Chance) -> Parameters:
     in_lines = sum(_spikes_in_lines(x, dim, drawn, drawn * usual, chance) for dim in range(x.ndim))
     if x.numel():
         flat = x.view(-1)
-        at = torch.tensor(chance.host.sample(range(x.numel()), count), device=x.device)
+        within = range(1, x.numel() - 1)
+        at = torch.tensor([0, x.numel() - 1, *chance.host.sample(within, max(count - 2, 0))][:count], device=x.device)
         flat[at] = (flat[at] * size).clamp_(-size * usual, size * usual)
     return {"size": size, "count": count, "in_lines": in_lines, "size_in_lines": drawn}
 
