@@ -214,6 +214,8 @@ def _digest(data: torch.Tensor) -> str:
     other orders of the same values give other sums. Nothing rests on it being hard to forge: it is a worker's claim.
     """
     raw = data.reshape(-1).view(torch.uint8) if data.numel() else data.new_zeros(0, dtype=torch.uint8)
+    if raw.storage_offset() % 8:  # a part of a larger tensor, from anywhere in a word on
+        raw = raw.clone()
     whole = raw.numel() - raw.numel() % (8 * _DIGEST_WORDS)
     rest = raw.new_zeros(8 * _DIGEST_WORDS)
     rest[: raw.numel() - whole] = raw[whole:]

@@ -267,10 +267,12 @@ def test_state_digests_of_odd_tensors():
     odd.register_buffer("empty", torch.empty(0, 3))
     odd.register_buffer("transposed", torch.arange(6.0).reshape(2, 3).t())
     odd.register_buffer("flags", torch.tensor([True, False]))
+    odd.register_buffer("part", torch.arange(10.0)[3:])
     straight = torch.nn.Module()
     straight.register_buffer("empty", torch.empty(0, 3))
     straight.register_buffer("transposed", torch.arange(6.0).reshape(2, 3).t().contiguous())
     straight.register_buffer("flags", torch.tensor([True, False]))
+    straight.register_buffer("part", torch.arange(3.0, 10.0))
     assert state_digests(odd) == state_digests(straight)
 
 
