@@ -18,6 +18,7 @@ from kbverified.keys import CandidateKey, ProblemKey
 from kbverified.leaderboard.files import PAGE_NAME
 from kbverified.page import build
 from kbverified.records.stages import Build, CompileRecord, GateRecord, MemoryRecord, TimeRecord
+from kbverified.records.trials import OracleErrors
 
 SETTINGS = AggregationSettings(resamples=100)
 GENERATORS = {"alpha": "fp32", "beta": "fp32", "constructor": "bf16"}
@@ -48,6 +49,8 @@ class ModelNew(torch.nn.Module):
     pass
 '''
 HOSTILE_KEY = CandidateKey("alpha", "kb", "level1_1", 0)
+BEYOND_KEY = CandidateKey("alpha", "kb", "level1_1", 1)
+"""Within every tau under the four distributions, and under one of them beyond what the oracle allows."""
 
 # Texts that would cost a careless highlighter, or a browser's layout, a long time; by the candidates that have them.
 SLOW = {
@@ -87,6 +90,8 @@ def _make(root: Path) -> Path:
             text = HOSTILE_SOURCE if hostile else SLOW.get(key, plain)
             sha256 = _source(key.source_path(root), text)
             stages = hostile_stages(sha256) if hostile else stages_of(rng, dtype, sha256)
+            if key == BEYOND_KEY:
+                stages = stages_beyond(sha256)
             extra = {"source": HOSTILE, "settings": {"__proto__": HOSTILE, HOSTILE: 1}} if hostile else {}
             rf.write_candidate(root, key, stages, candidate_sha256=sha256, **extra)
         table = aggregate_generator(root, generator, keys, SETTINGS)
@@ -171,6 +176,14 @@ def hostile_stages(sha256: str) -> dict[str, Any]:
         "time-tf32": rf.timing("time-tf32", 4.0, 2.0, rounds=8, **about),
         "memory": rf.memory(2000, 1000, **about),
     }
+
+
+def stages_beyond(sha256: str) -> dict[str, Any]:
+    gate = rf.gate(candidate_sha256=sha256)
+    beyond = OracleErrors(kind="fp64", scaled_error=7.5e-4, reference_scaled_error=1e-6)
+    trials = [t.model_copy(update={"oracle": beyond}) if t.distribution == "d3_scale_0.01" else t for t in gate.trials]
+    passing = {**hostile_stages(sha256), "compile": rf.compiled(candidate_sha256=sha256)}
+    return {**passing, "hidden-gate": gate.model_copy(update={"trials": tuple(trials)})}
 
 
 if __name__ == "__main__":

@@ -319,6 +319,23 @@ def test_a_candidates_view_says_what_its_records_say(opened, rows):
     assert all(count > 500 for count in drawn)
 
 
+@with_charts
+def test_a_trial_within_tau_tells_that_the_oracle_finds_it_wrong(opened, rows):
+    row = rows[str(page_tree.BEYOND_KEY)]
+    assert (row["verdict_hidden"], row["verdict_hardened"]) == ("pass", "wrong_value")
+    tab = opened(f"#/candidate/{page_tree.BEYOND_KEY}")
+    said = {
+        cells[0]: (cells[1], cells[-1])
+        for line in tab.locator("#detail tr").all()
+        if len(cells := line.locator("td").all_inner_texts()) == 7
+    }
+    assert said["d1_original"] == ("within tau", "")
+    verdicts, why = said["d3_scale_0.01"]
+    assert verdicts.split() == "within tau beyond the hardened limit".split()
+    assert why == "d3_scale_0.01: off by 0.00075 of the output's scale, allowed 0.0003"
+    assert "within the hardened limit" in [verdict for verdict, _ in said.values()]
+
+
 _INK = """[...document.querySelectorAll('#detail canvas')].map((c) =>
   c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((v, i) => i % 4 === 3 && v > 0).length)"""
 

@@ -34,28 +34,43 @@ def judge(gate: GateRecord, problem: ProblemRecord | None) -> Hardened:
         return Hardened(None, why_null="undecidable: the output for other inputs passes under every hardened law")
     if not any(trial.applicable for trial in gate.hardened):
         return Hardened(None, why_null="no hardened law applies to this problem")
-    dtype = gate.provenance.dtype
-    tried: list[TrialResult] = [trial for trial in (*gate.trials, *gate.hardened) if trial.applicable]
-    higher = with_higher_floor([(trial.distribution, trial.oracle) for trial in tried], dtype)
-    wrong = [(trial, why) for trial in tried if (why := _wrong(trial, dtype, higher))]
+    trials: tuple[TrialResult, ...] = (*gate.trials, *gate.hardened)
+    wrong = [(trial, said) for trial, said in zip(trials, of_trials(gate), strict=True) if said.right is False]
     if not wrong:
         return Hardened("pass")
-    first, why = wrong[0]
+    first, said = wrong[0]
     value = "weights_differ" if isinstance(first, HardenedTrial) and first.comparable is False else "wrong_value"
-    return Hardened(first.failure or value, why, tuple(dict.fromkeys(trial.distribution for trial, _ in wrong)))
+    return Hardened(first.failure or value, said.why, tuple(dict.fromkeys(trial.distribution for trial, _ in wrong)))
 
 
-def _wrong(trial: TrialResult, dtype: str, higher: frozenset[str]) -> str | None:
+@dataclass(frozen=True)
+class Said:
+    """Whether one trial is right by the hardened test; None where it says nothing. ``why``: why it is wrong."""
+
+    right: bool | None
+    why: str | None = None
+
+
+def of_trials(gate: GateRecord) -> list[Said]:
+    """Of each trial, those under the published distributions first."""
+    trials: tuple[TrialResult, ...] = (*gate.trials, *gate.hardened)
+    dtype = gate.provenance.dtype
+    higher = with_higher_floor([(trial.distribution, trial.oracle) for trial in trials if trial.applicable], dtype)
+    return [_said(trial, dtype, higher) if trial.applicable else Said(None) for trial in trials]
+
+
+def _said(trial: TrialResult, dtype: str, higher: frozenset[str]) -> Said:
     name = trial.distribution
     if trial.failure is not None:
-        return f"{name}: {trial.detail or trial.failure}"
+        return Said(False, f"{name}: {trial.detail or trial.failure}")
     errors, law = trial.oracle, name if name in higher else ""
-    if errors is None or within(errors, dtype, law) is not False:
-        return None  # None: the judge had too little memory, and the trial says no more than that it ended well
+    right = within(errors, dtype, law) if errors is not None else None
+    if errors is None or right is not False:
+        return Said(right)  # None: the judge had too little memory, and the trial says no more than that it ended well
     if errors.wrong_elements:
-        return f"{name}: {errors.wrong_elements} integers differ from the reference's, and are no ties"
+        return Said(False, f"{name}: {errors.wrong_elements} integers differ from the reference's, and are no ties")
     allowed = limit(dtype, errors.reference_scaled_error, law)
-    return f"{name}: off by {errors.scaled_error:.3g} of the output's scale, allowed {allowed:.3g}"
+    return Said(False, f"{name}: off by {errors.scaled_error:.3g} of the output's scale, allowed {allowed:.3g}")
 
 
 def undecidable(problem: ProblemRecord, dtype: str) -> bool | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from kbverified import kernel_table
 from kbverified.candidate_records import CandidateRecords
+from kbverified.hardened.verdict import of_trials
 from kbverified.kernel_table import MEMORY_FIELDS, column_name
 from kbverified.keys import TIME_STAGES
 from kbverified.page import histogram
@@ -100,7 +101,13 @@ def _trials(found: CandidateRecords) -> list[dict[str, Any]]:
     if not isinstance(gate, GateRecord):
         return []
     hardened = [{**_trial(t), "hardened": True, "comparable": t.comparable} for t in gate.hardened]
-    return [*({**_trial(t), "hardened": False} for t in gate.trials), *hardened]
+    shown = [*({**_trial(t), "hardened": False} for t in gate.trials), *hardened]
+    if not gate.hardened:  # the oracle's limits decide nothing
+        return shown
+    return [
+        {**trial, "right_by_oracle": said.right, "why_wrong": said.why if trial["failure"] is None else None}
+        for trial, said in zip(shown, of_trials(gate), strict=True)
+    ]
 
 
 def _trial(trial: TrialResult) -> dict[str, Any]:

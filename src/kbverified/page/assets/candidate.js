@@ -156,29 +156,28 @@ function speedups(row, detail, { candidates, board, settings }) {
   return [shown, detail.arms_note ? el("p", { class: "muted" }, `${detail.arms_note}.`) : null];
 }
 
+/** What a trial came to: under the published test by tau, under the hardened one by the oracle's limit. */
+function outcomes(t, tau) {
+  const chip = (right, what) =>
+    el("span", { class: `verdict ${right ? "pass" : "fail"}` }, `${right ? "within" : "beyond"} ${what}`);
+  if (!t.applicable) return el("span", { class: "muted" }, "not applicable");
+  if (t.failure) return verdict(t.failure);
+  const byOracle = () => chip(t.right_by_oracle, "the hardened limit");
+  if (!t.hardened) return [chip(t.tolerance <= tau, "tau"), t.right_by_oracle === false ? [" ", byOracle()] : null];
+  return t.right_by_oracle === null ? el("span", { class: "muted" }, "no figure") : byOracle();
+}
+
 function tolerances(row, detail, { candidates, settings }) {
   const tau = settings.taus.get(candidates.text("dtype", row));
   if (!detail.trials.length) return el("p", { class: "muted" }, "No output was compared.");
   const rows = detail.trials.map((t) => [
     t.law,
-    t.hardened
-      ? t.failure
-        ? verdict(t.failure)
-        : el("span", { class: "muted" }, "judged by its scaled error")
-      : !t.applicable
-        ? el("span", { class: "muted" }, "not applicable")
-        : t.failure
-          ? verdict(t.failure)
-          : el(
-              "span",
-              { class: `verdict ${t.tolerance <= tau ? "pass" : "fail"}` },
-              t.tolerance <= tau ? "within tau" : "beyond tau",
-            ),
+    outcomes(t, tau),
     digits(t.tolerance),
     digits(t.scaled_error),
     digits(t.reference_scaled_error),
     digits(t.max_abs_error),
-    t.detail ?? "",
+    [t.detail, t.why_wrong].filter(Boolean).join("; "),
   ]);
   return [
     el(
