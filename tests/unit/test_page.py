@@ -27,6 +27,7 @@ from kbverified.records.files import read
 from kbverified.records.problem import DistributionAudit
 from kbverified.records.stages import GateRecord
 from kbverified.records.timing import Round
+from kbverified.records.trials import OracleErrors
 
 KEY = CandidateKey("gen", "kb", "level1_1", 0)
 LAWS = tuple(protocol.DISTRIBUTIONS)
@@ -426,3 +427,20 @@ def test_a_page_without_charts_is_a_page_and_says_so(monkeypatch):
     monkeypatch.setattr(vendor, "at_hand", lambda: False)
     made = html.document("AA", "AA", [])
     assert "made without uPlot" in made and "leeoniya" not in made
+
+
+def test_where_the_hardened_test_decides_nothing_no_trial_is_beyond_its_limit():
+    """A problem that is undecidable, or that no law applies to: the limits are applied to nobody."""
+    off = OracleErrors(kind="fp64", scaled_error=0.1, reference_scaled_error=1e-6)
+    gate = rf.gate()
+    gate = gate.model_copy(update={"trials": tuple(t.model_copy(update={"oracle": off}) for t in gate.trials)})
+    unfit = gate.model_copy(
+        update={"hardened": tuple(t.model_copy(update={"applicable": False}) for t in gate.hardened)}
+    )
+    exact = OracleErrors(kind="fp64", scaled_error=0.0, reference_scaled_error=0.0)
+    audit = rf.problem(KEY.problem_key)
+    replayed = tuple(law.model_copy(update={"replay": exact}) for law in audit.hardened)
+    undecidable = audit.model_copy(update={"hardened": replayed})
+    for record, problem, right in ((gate, audit, False), (unfit, audit, None), (gate, undecidable, None)):
+        found = CandidateRecords(Path("."), KEY, None, problem, {"hidden-gate": record})
+        assert details._trials(found)[0]["right_by_oracle"] is right
