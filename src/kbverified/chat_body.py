@@ -173,6 +173,10 @@ def _finite(text: str) -> float | str:
 # --- streams ------------------------------------------------------------------------------------------------
 
 
+def _is_end(line: str) -> bool:
+    return line.startswith("data:") and line.removeprefix("data:").strip() == "[DONE]"
+
+
 def _events(text: str) -> Iterator[str]:
     """The data of each whole event (WHATWG HTML, 9.2.6): an event ends with an empty line; the last may lack it."""
     lines: list[str] = []
@@ -181,6 +185,11 @@ def _events(text: str) -> Iterator[str]:
             if lines:
                 yield "\n".join(lines)
             lines = []
+        elif _is_end(line):  # some servers send no empty line before it; within JSON no line can be this
+            if lines:
+                yield "\n".join(lines)
+            yield "[DONE]"
+            return
         elif line.startswith("data:"):
             lines.append(line.removeprefix("data:").removeprefix(" "))
     if lines:
@@ -226,7 +235,7 @@ def _joined(text: str) -> Body:
     choices: dict[int, _Choice] = {}
     ended = False
     for data in _events(text):
-        if data.strip() == "[DONE]":
+        if data == "[DONE]":
             ended = True
             break
         piece = _piece(data, choices)

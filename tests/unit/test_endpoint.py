@@ -523,3 +523,11 @@ def test_the_password_of_an_address_is_a_secret_too(server: EndpointServer, monk
     monkeypatch.setenv("KBV_TEST_URL", address)
     server.answers = [error(500, "at http://user:pass-word-1@127.0.0.1"), completion("pass-word-1")]
     assert answer(server, base_url=None, base_url_env="KBV_TEST_URL").content == "[API key]"
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_a_stream_may_end_without_an_empty_line_before_its_done(newline: str) -> None:
+    text = "Until it says\ndata: [DONE]\n\nand on."
+    piece = json.dumps({"choices": [{"index": 0, "delta": {"content": text}}]})
+    frames = [f"data: {piece}", "", f"data: {piece}", "data: [DONE]", "", ""]
+    assert chat_body.answer_of(chat_body.parse(newline.join(frames))).content == text + text
