@@ -181,16 +181,14 @@ def _events(text: str) -> Iterator[str]:
     """The data of each whole event (WHATWG HTML, 9.2.6): an event ends with an empty line; the last may lack it."""
     lines: list[str] = []
     for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
-        if not line:
-            if lines:
-                yield "\n".join(lines)
+        ends = _is_end(line)  # some servers send no empty line before it; within JSON no line can be this
+        if lines and (ends or not line):
+            yield "\n".join(lines)
             lines = []
-        elif _is_end(line):  # some servers send no empty line before it; within JSON no line can be this
-            if lines:
-                yield "\n".join(lines)
+        if ends:
             yield "[DONE]"
             return
-        elif line.startswith("data:"):
+        if line.startswith("data:"):
             lines.append(line.removeprefix("data:").removeprefix(" "))
     if lines:
         yield "\n".join(lines)

@@ -77,7 +77,7 @@ def recorded(place: Place, stage: str, item) -> dict:
     environment = {**place.bench.environment, "KBV_EVALUATOR": "off"}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, cwd=place.folder, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert place.record(stage, item)["verdict"] in TIMED
+    assert place.record(stage, item)["verdict"] in (TIMED if stage.startswith("time-") else ("pass",))
     return json.loads(out.read_text())
 
 

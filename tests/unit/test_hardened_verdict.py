@@ -8,7 +8,7 @@ import pytest
 import record_factory as rf
 
 from kbverified import protocol, verdicts
-from kbverified.hardened.verdict import judge, of_trials, undecidable
+from kbverified.hardened.verdict import judge, undecidable
 from kbverified.keys import ProblemKey
 from kbverified.records.problem import HardenedAudit
 from kbverified.records.trials import HardenedTrial, OracleErrors
@@ -116,7 +116,7 @@ def test_the_published_distributions_are_held_against_the_oracle_too():
 def test_every_trial_is_said_to_be_right_or_wrong_or_nothing():
     beside = trial("h2", 1.0, applicable=False)
     record = with_published(gate(trial("h1", 2 * FLOOR), beside, trial("h3", oracle=None)), d2_scale_3=2 * FLOOR)
-    said = of_trials(record)
+    said = judge(record, None).trials
     assert [one.right for one in said] == [True, False, True, True, False, None, None]
     assert [(one.why or "").split(":")[0] for one in said] == ["", "d2_scale_3", "", "", "h1", "", ""]
 

@@ -175,15 +175,16 @@ def _in_order(labels: torch.Tensor, chance: Chance) -> Parameters:
     return {"descending": descending}
 
 
-SORTED = "h5_sorted_and_repeated"
 LAWS: dict[str, Law] = {
     "h1_scale_and_offset": _scale_and_offset,
     "h2_row_scales": _row_scales,
     "h3_spikes": _spikes,
     "h4_near_one": _near_one,
-    SORTED: _sorted_and_repeated,
+    "h5_sorted_and_repeated": _sorted_and_repeated,
     "h6_wide_exponents": _wide_exponents,
 }
+LABEL_LAWS: dict[str, Law] = {"h5_sorted_and_repeated": _in_order}
+"""What a law does to a row of labels; under the others they stay."""
 
 
 def draw_law(
@@ -202,8 +203,8 @@ def draw_law(
         if tensor.dtype != torch.float32:
             continue
         if is_label(tensor):
-            if law == SORTED and tensor.ndim == 1 and tensor.is_contiguous():
-                drawn[str(index)] = _in_order(tensor, chance)
+            if law in LABEL_LAWS and tensor.ndim == 1 and tensor.is_contiguous():
+                drawn[str(index)] = LABEL_LAWS[law](tensor, chance)
             inputs.tensors[index] = tensor.to(DTYPES[dtype])
             continue
         sums_to_one = _sums_to_one(tensor)

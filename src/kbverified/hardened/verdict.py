@@ -16,6 +16,14 @@ from kbverified.scaled_limit import limit, with_higher_floor, within
 
 
 @dataclass(frozen=True)
+class Said:
+    """Whether one trial is right by the hardened test; None where it says nothing. ``why``: why it is wrong."""
+
+    right: bool | None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
 class Hardened:
     """What a gate says of a candidate that passes ``hidden``. ``why_null``: why they say nothing."""
 
@@ -24,6 +32,8 @@ class Hardened:
     failed: tuple[str, ...] = ()
     """Laws and distributions."""
     why_null: str | None = None
+    trials: tuple[Said, ...] = ()
+    """Of each trial of the gate, those under the published distributions first; () without a verdict."""
 
 
 def judge(gate: GateRecord, problem: ProblemRecord | None) -> Hardened:
@@ -34,29 +44,17 @@ def judge(gate: GateRecord, problem: ProblemRecord | None) -> Hardened:
         return Hardened(None, why_null="undecidable: the output for other inputs passes under every hardened law")
     if not any(trial.applicable for trial in gate.hardened):
         return Hardened(None, why_null="no hardened law applies to this problem")
-    trials: tuple[TrialResult, ...] = (*gate.trials, *gate.hardened)
-    wrong = [(trial, said) for trial, said in zip(trials, of_trials(gate), strict=True) if said.right is False]
-    if not wrong:
-        return Hardened("pass")
-    first, said = wrong[0]
-    value = "weights_differ" if isinstance(first, HardenedTrial) and first.comparable is False else "wrong_value"
-    return Hardened(first.failure or value, said.why, tuple(dict.fromkeys(trial.distribution for trial, _ in wrong)))
-
-
-@dataclass(frozen=True)
-class Said:
-    """Whether one trial is right by the hardened test; None where it says nothing. ``why``: why it is wrong."""
-
-    right: bool | None
-    why: str | None = None
-
-
-def of_trials(gate: GateRecord) -> list[Said]:
-    """Of each trial, those under the published distributions first."""
-    trials: tuple[TrialResult, ...] = (*gate.trials, *gate.hardened)
     dtype = gate.provenance.dtype
+    trials: tuple[TrialResult, ...] = (*gate.trials, *gate.hardened)
     higher = with_higher_floor([(trial.distribution, trial.oracle) for trial in trials if trial.applicable], dtype)
-    return [_said(trial, dtype, higher) if trial.applicable else Said(None) for trial in trials]
+    every = tuple(_said(trial, dtype, higher) if trial.applicable else Said(None) for trial in trials)
+    wrong = [(trial, said.why) for trial, said in zip(trials, every, strict=True) if said.right is False]
+    if not wrong:
+        return Hardened("pass", trials=every)
+    first, why = wrong[0]
+    value = "weights_differ" if isinstance(first, HardenedTrial) and first.comparable is False else "wrong_value"
+    failed = tuple(dict.fromkeys(trial.distribution for trial, _ in wrong))
+    return Hardened(first.failure or value, why, failed, trials=every)
 
 
 def _said(trial: TrialResult, dtype: str, higher: frozenset[str]) -> Said:
@@ -64,9 +62,10 @@ def _said(trial: TrialResult, dtype: str, higher: frozenset[str]) -> Said:
     if trial.failure is not None:
         return Said(False, f"{name}: {trial.detail or trial.failure}")
     errors, law = trial.oracle, name if name in higher else ""
-    right = within(errors, dtype, law) if errors is not None else None
-    if errors is None or right is not False:
-        return Said(right)  # None: the judge had too little memory, and the trial says no more than that it ended well
+    if errors is None:  # the judge had too little memory, and the trial says no more than that it ended well
+        return Said(None)
+    if (right := within(errors, dtype, law)) is not False:
+        return Said(right)
     if errors.wrong_elements:
         return Said(False, f"{name}: {errors.wrong_elements} integers differ from the reference's, and are no ties")
     allowed = limit(dtype, errors.reference_scaled_error, law)

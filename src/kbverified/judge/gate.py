@@ -32,7 +32,9 @@ def run(job: Job) -> dict[str, Any]:
         job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=2))
         try:
             with job.memory_is_the_candidates():
-                digests = _get_ready(job, errors)
+                reference.place(device)
+                digests = reference.digests()
+                _get_ready(job, errors)
             job.lap("place")
             started = job.await_model(party)
         except CandidateFailure as failure:
@@ -67,18 +69,14 @@ def run(job: Job) -> dict[str, Any]:
         }
 
 
-def _get_ready(job: Job, errors: TrialErrors) -> list[list[Any]]:
-    """Take the reference to the device; returns digests of its weights. For as long as the candidate constructs its
-    model, do once what every trial does: a GPU's libraries and kernels are loaded when they are first used, in all some
-    half a second. The draws are the judge's own: no trial has them."""
-    errors.reference.place(job.device)
-    digests = errors.reference.digests()
+def _get_ready(job: Job, errors: TrialErrors) -> None:
+    """For as long as the candidate constructs its model, do once what every trial does: a GPU's libraries and kernels
+    are loaded when they are first used, in all some half a second. The draws are the judge's own: no trial has them."""
     if not job.party.has_answered():
         for _ in _first_steps(job, errors):
             if job.party.has_answered():
                 break
     job.device.release_cached()
-    return digests
 
 
 def _first_steps(job: Job, errors: TrialErrors) -> Iterator[None]:

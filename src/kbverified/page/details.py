@@ -12,7 +12,7 @@ from typing import Any
 
 from kbverified import kernel_table
 from kbverified.candidate_records import CandidateRecords
-from kbverified.hardened.verdict import judge, of_trials
+from kbverified.hardened.verdict import Said, judge
 from kbverified.kernel_table import MEMORY_FIELDS, column_name
 from kbverified.keys import TIME_STAGES
 from kbverified.page import histogram
@@ -102,11 +102,11 @@ def _trials(found: CandidateRecords) -> list[dict[str, Any]]:
         return []
     hardened = [{**_trial(t), "hardened": True, "comparable": t.comparable} for t in gate.hardened]
     shown = [*({**_trial(t), "hardened": False} for t in gate.trials), *hardened]
-    if judge(gate, found.problem).verdict is None:  # the oracle's limits decide nothing
-        return [{**trial, "right_by_oracle": None, "why_wrong": None} for trial in shown]
+    # Without a hardened verdict the oracle's limits decide nothing.
+    every = judge(gate, found.problem).trials or (Said(None),) * len(shown)
     return [
         {**trial, "right_by_oracle": said.right, "why_wrong": said.why if trial["failure"] is None else None}
-        for trial, said in zip(shown, of_trials(gate), strict=True)
+        for trial, said in zip(shown, every, strict=True)
     ]
 
 

@@ -62,7 +62,7 @@ def test_one_call_is_the_largest_that_meets_both_targets() -> None:
 def test_more_gpus_than_one_snakemake_can_feed_wait_for_it() -> None:
     n = cost.busy_gpus()
     for gpus, waits in ((n, False), (n + 1, True)):
-        limits = cost.Run(10**6, gpus=gpus, problems=1).limits_s
+        limits = cost.Run(10**6, gpus=gpus, cores=10**5, problems=1).limits_s
         assert (limits["starting jobs"] > limits["GPUs"]) is waits
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from benchmarks import worker_profile
 
-ROOT = Path(__file__).resolve().parents[3]
 LAUNCHES = """
 {source}
 import torch
