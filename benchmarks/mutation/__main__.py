@@ -38,7 +38,7 @@ from benchmarks.mutation.running import Kernel, Stages, Work, compiled
 PREPARING = ("variants", "reach")
 STEPS = ("list", "build", "screen", "gate", "report")
 WAVES = 100
-"""Mutants of the first wave. The second (200) makes 500 with those of the CPU: some do not build, a tenth is left out."""
+"""Mutants of the first wave. The second (200) makes 500 with those of the CPU, a tenth left out."""
 
 
 def _parser() -> argparse.ArgumentParser:

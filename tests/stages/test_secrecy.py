@@ -123,7 +123,12 @@ def test_the_gate_tells_no_seed(gated):
 
 def test_timing_tells_no_seed_either(timed):
     assert len(timed["seeds"]) >= 4
-    assert {m["do"] for m in timed["messages"]} == {"construct", "open", "start", "buffers", "time", "batch", "flags"}
+    told = [m["do"] for m in timed["messages"]]
+    assert set(told) == {"construct", "open", "start", "buffers", "forward", "time", "batch", "flags"}
+    # The baseline's first launch, with the judge's own beside it, and its batch: before the candidate's model is made.
+    (candidate,) = [n for n, m in enumerate(timed["messages"]) if m["do"] == "start" and m["class"] == "ModelNew"]
+    assert [n < candidate for n, name in enumerate(told) if name == "forward"] == [True]
+    assert "batch" in told[:candidate] and "time" in told[:candidate]
     batch = ("do", "index", "forward_seed", "queued_flushes", "cover_ms", "spin_s")
     assert {tuple(m) for m in timed["messages"] if m["do"] == "batch"} == {batch}
     no_seed_in_messages(timed)

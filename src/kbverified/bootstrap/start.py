@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kbverified.bootstrap import heap
 from kbverified.bootstrap.state import Failed, State, writable
 from kbverified.lease import UNTOUCHED_DRIVER
 
@@ -27,11 +28,12 @@ class Start(State):
         return {"ok": True}
 
     def do_driver(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
-        """Start the CUDA driver for the GPU that this worker will get, before it is held."""
+        """Start the CUDA driver for its GPU, and touch memory for weights, before it is held."""
         from kbverified.devices import start_driver
 
         os.environ.update(message["environment"])
         start_driver(message["device"])
+        self.heap_is_touched = heap.touch(message.get("weights_bytes", 0))
         return {"ok": True}
 
     def do_open(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -72,6 +74,8 @@ class Start(State):
         self.constructed = None
         self.dtype = message["dtype"]
         self._place_model(model, message.get("guard"))
+        if self.heap_is_touched:
+            heap.map_again()
         digests = _state_digests(self.model) if message.get("digests") else []
         if message.get("compile"):
             self._compile(message["compile"])

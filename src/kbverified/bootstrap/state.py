@@ -25,6 +25,8 @@ class State:
         self.channel = channel
         self.device: Any = None
         self.model: Any = None
+        self.heap_is_touched = False
+        """Memory for the first model's weights is there (heap.py)."""
         self.constructed: Any = None
         """A model that waits for a device: the baseline's, whose constructor is trusted and needs none."""
         self.class_and_arguments: tuple[Any, Any] | None = None

@@ -26,6 +26,7 @@ def run(job: Job) -> dict[str, Any]:
     """Run the gate for one job; returns the fields of its record. Raises InfrastructureFault."""
     party = job.party
     reference = Reference(job.problem, job.settings.dtype)
+    job.weights_bytes = reference.weight_bytes()
     errors = TrialErrors(reference, job.audit)
     with job.on_device() as device:
         device.reset_peak()

@@ -36,6 +36,7 @@ from kbverified.records.stages import SideMemory
 def run(job: Job) -> dict[str, Any]:
     """Measure one candidate and its baseline; returns the fields of the record. Raises InfrastructureFault."""
     reference = Reference(job.problem, job.settings.dtype)
+    job.weights_bytes = reference.weight_bytes()
     get_inputs = reference.problem.get_inputs
     with job.on_device():
         job.preflight(needed_bytes(job.audit, copies_of_buffers=2, models=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kbverified.digits import significant
@@ -93,6 +94,12 @@ class Side:
     def turn(self, deliver: bool) -> tuple[list[float], DeviceReading | None]:
         """This side's part of a round."""
         return self.time(self.hot, self.repetitions, deliver, read=True)
+
+    def first_launch(self, meanwhile: Callable[[], Any]) -> None:
+        """One launch that nobody times, and what this process does at the same time."""
+        self.party.post({"do": "forward", "forward_seed": FORWARD_SEED})
+        meanwhile()
+        self.party.reply()
 
     def heat(self) -> None:
         """The launches that come before a turn's repetitions, alone."""

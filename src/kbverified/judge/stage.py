@@ -72,6 +72,8 @@ class Job:
     builds_in_gate: bool = False
     """The compile stage left building to the gate: its first launch may take as long as a build."""
     mode: str = "ieee"
+    weights_bytes: int = 0
+    """Of the reference's model; a candidate's has about as many."""
     gate_error: float | None = None
     """Relative rms error under the original inputs in the gate; None where no gate record says it."""
     compiled: Any = None
@@ -218,8 +220,9 @@ class Job:
         visible = {"CUDA_VISIBLE_DEVICES": gpu.uuid}
         before = os.environ.get("CUDA_VISIBLE_DEVICES")
         with machines_fault("a worker could not start the CUDA driver"):
-            for party in self.parties:
-                party.post({"do": "driver", "device": self.settings.device, "environment": visible})
+            message = {"do": "driver", "device": self.settings.device, "environment": visible}
+            for party in self.parties:  # the baseline constructs its model before the device is held
+                party.post({**message, "weights_bytes": self.weights_bytes if party is self.party else 0})
             os.environ.update(visible)
             start_driver(self.settings.device)
             if self.stage.startswith("time-"):

@@ -38,6 +38,7 @@ from kbverified.records.timing import JudgeBound
 def run(job: Job) -> dict[str, Any]:
     """Time one candidate against its baseline; returns the fields of its record. Raises InfrastructureFault."""
     reference = Reference(job.problem, job.settings.dtype)
+    job.weights_bytes = reference.weight_bytes()
     with job.on_device() as device:
         baseline(lambda: job.await_model(job.baseline))
         job.await_open(job.party)
@@ -78,23 +79,29 @@ class _Alone:
 
 
 def _before_the_candidate(job: Job, reference: Reference, a: Side) -> _Alone:
-    """The limit of outputs, first: what the judge launches for it brings the clock up. Then the baseline alone.
+    """First launches of baseline and judge side by side, which bring the clock up; then the baseline alone.
 
     Raises InfrastructureFault.
     """
     trace = Trace()
-    trace.limit = output_limit(reference, job.mode, job.gate_error)
+    baseline(lambda: _first_launches(reference, a))
     job.device.release_cached()
-    job.lap("limit")
+    job.lap("first launches")
     ramp_s = job.device.ramp_up()
     job.lap("ramp")
-    baseline(lambda: a.exchange.offer(redraw(reference)))
     baseline(a.pilot)
     times_ms, _ = baseline(lambda: a.time(a.hot, max(a.repetitions, 5)))
     host_bound = (a.host_bound or 0) / len(times_ms)
     batch = baseline(lambda: bound.baseline_alone(reference, a, trace))
     job.lap("baseline alone")
     return _Alone(trace, times_ms, host_bound, batch, ramp_s)
+
+
+def _first_launches(reference: Reference, a: Side) -> None:
+    """Each loads its libraries and kernels, a tenth of a second on a GPU: neither waits for the other's."""
+    inputs = redraw(reference)
+    a.exchange.offer(inputs)
+    a.first_launch(lambda: reference.forward(inputs))
 
 
 def _measure(job: Job, reference: Reference, a: Side, b: Side, alone: _Alone, interleaved: bool) -> dict[str, Any]:
@@ -104,8 +111,12 @@ def _measure(job: Job, reference: Reference, a: Side, b: Side, alone: _Alone, in
     return {**fields, "ramp_s": alone.ramp_s, "reserved_cores": len(job.cores) if job.cores else None}
 
 
-def _start_candidate(job: Job, reference: Reference, b: Side) -> None:
-    job.model(b.party)
+def _start_candidate(job: Job, reference: Reference, b: Side, trace: Trace) -> None:
+    """The candidate's model; the limit of its outputs, which needs nothing of it, while that is constructed."""
+    job.post_model(b.party)
+    trace.limit = output_limit(reference, job.mode, job.gate_error)
+    job.device.release_cached()
+    job.await_model(b.party)
     job.lap("candidate")
     b.exchange.offer(redraw(reference))
     b.pilot()
@@ -115,7 +126,7 @@ def _start_candidate(job: Job, reference: Reference, b: Side) -> None:
 def _together(
     job: Job, reference: Reference, a: Side, b: Side, trace: Trace, batch: bound.Batch | None
 ) -> tuple[JudgeBound, Any]:
-    _start_candidate(job, reference, b)
+    _start_candidate(job, reference, b, trace)
     run_rounds(reference, a, b, trace, job.settings.timing_budget_s)
     job.lap("rounds")
     found = bound.measure(reference, a, b, trace, batch)
@@ -131,7 +142,7 @@ def _one_after_the_other(
     base = baseline(lambda: run_alone(reference, a, count))
     a.exchange.close()
     a.party.close()
-    _start_candidate(job, reference, b)
+    _start_candidate(job, reference, b, trace)
     candidate = run_alone(reference, b, count, trace)
     trace.rounds += [round_of("baseline", x, y) for x, y in zip(base, candidate, strict=True)]
     job.lap("rounds")
