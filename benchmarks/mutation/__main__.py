@@ -32,13 +32,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks.mutation import launches, live_code, mutants, parents, running, screening, variants
+from benchmarks.mutation import idle, launches, live_code, mutants, parents, running, screening, variants
 from benchmarks.mutation.running import Kernel, Stages, Work, compiled
 
 PREPARING = ("variants", "reach")
 STEPS = ("list", "build", "screen", "gate", "report")
-WAVES = 100
-"""Mutants of the first wave. The second (200) makes 500 with those of the CPU, a tenth left out."""
+WAVES = 80
+"""Mutants of the first wave: what one GPU builds, screens and gates in some seven minutes."""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,6 +51,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--arch", default="9.0", help="GPU architectures, as in TORCH_CUDA_ARCH_LIST (default: 9.0)")
     parser.add_argument("--per-parent", type=int, default=25, help="at most so many mutants of a parent (default: 25)")
     parser.add_argument("--seed", type=int, default=mutants.SEED, help="of the choice among a parent's mutants")
+    parser.add_argument(
+        "--not-in",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="mutants.jsonl of earlier lists",
+    )
     parser.add_argument("--parents", nargs="+", metavar="NAME", help="only these, as bundled-honest/level1_2")
     parser.add_argument(
         "--candidates", type=Path, help="a folder with the public parents (benchmarks.candidates --into)"
@@ -104,16 +112,21 @@ def make_list(
     seed: int,
     first: int | None = None,
     launched: Mapping[str, list[str] | None] | None = None,
+    earlier: frozenset[str] = frozenset(),
 ) -> list[Kernel]:
     """Choose the mutants, write ``mutants.jsonl`` and their sources. Raises ValueError, OSError.
 
     ``launched``: by parent the kernels that it launches, as ``live_code.live`` takes them; None: all code is live.
+    ``earlier``: ids of mutants that are not drawn again.
     """
     orders = []
     for parent in chosen_parents:
         text = parent.path.read_text(encoding="utf-8")
         every = mutants.of_parent(parent.name, parent.problem.stem, parent.device, text)
         every = live_code.live(every, text, launched[parent.name] if launched is not None else None)
+        if parent.device == "cuda":
+            every = idle.without(every, text)
+        every = [mutant for mutant in every if mutant.id not in earlier]
         orders.append(mutants.drawn(every, seed)[:per_parent])
     if first is not None:
         orders = mutants.in_turns(orders, first)
@@ -146,8 +159,10 @@ def main(argv: list[str] | None = None) -> int:
             found = _applied(work, found)
             launched = launches.of(work, found)
 
+        earlier = frozenset(mutant.id for path in arguments.not_in for mutant in mutants.read(path))
+
         def listed(first: int | None) -> list[Kernel]:
-            return make_list(work, found, arguments.per_parent, arguments.seed, first, launched)
+            return make_list(work, found, arguments.per_parent, arguments.seed, first, launched, earlier)
 
         if arguments.step == "waves":
             return _waves(work, stages, listed, arguments)
