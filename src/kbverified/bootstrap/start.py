@@ -74,8 +74,6 @@ class Start(State):
         self.constructed = None
         self.dtype = message["dtype"]
         self._place_model(model, message.get("guard"))
-        if self.heap_is_touched:
-            heap.map_again()
         digests = _state_digests(self.model) if message.get("digests") else []
         if message.get("compile"):
             self._compile(message["compile"])

@@ -26,7 +26,7 @@ class State:
         self.device: Any = None
         self.model: Any = None
         self.heap_is_touched = False
-        """Memory for the first model's weights is there (heap.py)."""
+        """Memory for weights is there, and large blocks come from the heap (heap.py)."""
         self.constructed: Any = None
         """A model that waits for a device: the baseline's, whose constructor is trusted and needs none."""
         self.class_and_arguments: tuple[Any, Any] | None = None

@@ -26,7 +26,11 @@ def run(job: Job) -> dict[str, Any]:
     """Run the gate for one job; returns the fields of its record. Raises InfrastructureFault."""
     party = job.party
     reference = Reference(job.problem, job.settings.dtype)
-    job.weights_bytes = reference.weight_bytes()
+    # The second model is there for hardened trials; both at once, for a freed block is a little too small for the next.
+    job.weights_bytes = (2 if job.audit.hardened else 1) * reference.weight_bytes()
+    fresh_seed = secret_seed()
+    if job.audit.hardened and reference.weight_bytes():
+        reference.prepare(fresh_seed, perturb=True)
     errors = TrialErrors(reference, job.audit)
     with job.on_device() as device:
         device.reset_peak()
@@ -52,7 +56,7 @@ def run(job: Job) -> dict[str, Any]:
         if failed is not None:
             failed = job.blame(failed)
         why_not = hardened.why_not(job, trials) if failed is None else "it fails the hidden test as it is"
-        more = hardened.run(job, party, errors) if why_not is None else []
+        more = hardened.run(job, party, errors, fresh_seed) if why_not is None else []
         job.lap("hardened")
         return {
             "verdict": failed.verdict if failed else "pass",

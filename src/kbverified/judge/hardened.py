@@ -14,7 +14,6 @@ from functools import partial
 from kbverified import layout
 from kbverified.distributions import Inputs
 from kbverified.hardened.laws import LAWS, Parameters
-from kbverified.judge.inputs import secret_seed
 from kbverified.judge.party import CandidateFailure, Party
 from kbverified.judge.reference import Reference
 from kbverified.judge.stage import Job
@@ -45,11 +44,11 @@ def why_not(job: Job, trials: Sequence[TrialResult]) -> str | None:
     return None if job.audit.hardened else "the problem's audit has no hardened laws: audit it again"
 
 
-def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
+def run(job: Job, party: Party, errors: TrialErrors, fresh_seed: int) -> list[HardenedTrial]:
     """One trial per law, one with guards around what torch allocates, one with other weights; ends at a failure that
     ends the worker.
 
-    Raises InfrastructureFault.
+    ``fresh_seed``: of the other weights, secret. Raises InfrastructureFault.
     """
     errors.flops_max = HARDENED_ORACLE_FLOPS_MAX
     found: list[HardenedTrial] = []
@@ -71,7 +70,7 @@ def run(job: Job, party: Party, errors: TrialErrors) -> list[HardenedTrial]:
     if errors.reference.weight_bytes():
         if not found[-1].applicable:
             party.close()  # whatever broke under it is not to break the next trial
-        found.append(_fresh_weights(job, party, errors))
+        found.append(_fresh_weights(job, party, errors, fresh_seed))
     return found
 
 
@@ -109,10 +108,10 @@ def _trial(job: Job, party: Party, errors: TrialErrors, law: Law) -> HardenedTri
     return HardenedTrial(**result.model_dump())
 
 
-def _fresh_weights(job: Job, party: Party, errors: TrialErrors) -> HardenedTrial:
+def _fresh_weights(job: Job, party: Party, errors: TrialErrors, seed: int) -> HardenedTrial:
     """The original inputs and a model from another seed, identity parameters around the identity where the candidate's
     correspond. Without, it still has to follow its constructor's seed, as it did for the four distributions."""
-    seed, guard = secret_seed(), guard_of(job.settings.device, len(job.audit.hardened))
+    guard = guard_of(job.settings.device, len(job.audit.hardened))
     match = None
     for perturb in (True, False):
         try:

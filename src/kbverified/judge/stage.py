@@ -73,7 +73,7 @@ class Job:
     """The compile stage left building to the gate: its first launch may take as long as a build."""
     mode: str = "ieee"
     weights_bytes: int = 0
-    """Of the reference's model; a candidate's has about as many."""
+    """Of the models that a worker constructs while the device is held, by the reference's."""
     gate_error: float | None = None
     """Relative rms error under the original inputs in the gate; None where no gate record says it."""
     compiled: Any = None
@@ -221,8 +221,9 @@ class Job:
         before = os.environ.get("CUDA_VISIBLE_DEVICES")
         with machines_fault("a worker could not start the CUDA driver"):
             message = {"do": "driver", "device": self.settings.device, "environment": visible}
-            for party in self.parties:  # the baseline constructs its model before the device is held
-                party.post({**message, "weights_bytes": self.weights_bytes if party is self.party else 0})
+            for party in self.parties:
+                # Also the baseline, whose model is there before the device is held: both sides' heaps are alike.
+                party.post({**message, "weights_bytes": self.weights_bytes})
             os.environ.update(visible)
             start_driver(self.settings.device)
             if self.stage.startswith("time-"):
