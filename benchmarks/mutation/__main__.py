@@ -11,9 +11,10 @@
     python -m benchmarks.mutation waves    --work benchmarks/out/mutation --minutes 9 --out out
 
 On a GPU: ``--device cuda [--candidates FOLDER --problems FOLDER] --jobs 16``. Each step goes on where an earlier call
-stopped. The first two are for a GPU alone, and come before there is a list: a mutant that no launch can reach, or whose
-bound check is never false at the problem's size, is no faulty kernel. ``variants`` decides at which sizes a parent is
-tried (``odd_sizes.py``), ``reach`` in which of its code mutants are made (``live_code.py``); what they found stays.
+stopped. The first two come before there is a list, on a GPU, and ``variants`` with ``--odd-sizes`` on a CPU: a mutant
+that no launch can reach, or whose bound check is never false at the problem's size, is no faulty kernel. ``variants``
+decides at which sizes a parent is tried (``odd_sizes.py``), ``reach`` in which of its code mutants are made
+(``live_code.py``); what they found stays.
 
 ``waves`` is for a machine that is there for minutes: ``all`` for the first WAVES mutants, then for twice as
 many, and so on, each with a report of its own in --out. Parents take turns in it, and a parent's operators, in an order
@@ -58,6 +59,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="FILE",
         help="mutants.jsonl of earlier lists",
+    )
+    parser.add_argument(
+        "--odd-sizes", action="store_true", help="on a CPU too, try parents at odd sizes of their problems"
     )
     parser.add_argument("--parents", nargs="+", metavar="NAME", help="only these, as bundled-honest/level1_2")
     parser.add_argument(
@@ -147,16 +151,18 @@ def main(argv: list[str] | None = None) -> int:
     try:
         stages = Stages(work, arguments.device, arguments.arch, arguments.jobs, begin_s + 60 * arguments.minutes)
         found = _parents(arguments)
-        if arguments.device == "cuda" and arguments.step in ("waves", "all", *PREPARING):
-            steps = (arguments.step,) if arguments.step in PREPARING else PREPARING
+        possible = _preparing(arguments)
+        if possible and arguments.step in ("waves", "all", *PREPARING):
+            steps = tuple(step for step in possible if arguments.step in (step, "waves", "all"))
             if not _prepare(work, stages, found, steps):
                 print("mutation: the time was over before there was a list; call again", file=sys.stderr)
                 return _told(stages) or 1
         if arguments.step in PREPARING:
             return _told(stages)
         launched = None
-        if arguments.device == "cuda":
+        if "variants" in possible:
             found = _applied(work, found)
+        if "reach" in possible:
             launched = launches.of(work, found)
 
         earlier = frozenset(mutant.id for path in arguments.not_in for mutant in mutants.read(path))
@@ -175,6 +181,13 @@ def main(argv: list[str] | None = None) -> int:
         print(f"mutation: {error}", file=sys.stderr)
         return 2
     return _told(stages)
+
+
+def _preparing(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The steps that come before there is a list: launches are known of a GPU's kernels alone."""
+    if arguments.device == "cuda":
+        return PREPARING
+    return ("variants",) if arguments.odd_sizes else ()
 
 
 def _told(stages: Stages) -> int:

@@ -283,6 +283,12 @@ def test_on_a_gpu_sizes_and_reach_come_before_the_list_and_on_the_cpu_neither_do
     assert command.main(["reach", *words]) == 1 and done[5:] == ["reach"]
     cpu = ["--work", str(tmp_path / "c"), "--parents", "bundled-honest/level1_2"]
     assert command.main(["list", *cpu]) == 0 and command.main(["variants", *cpu]) == 0 and len(done) == 6
+    # Sizes where they are asked for, and launches never.
+    monkeypatch.setattr(command, "_step", lambda step, *_: done.append(step) or 0)
+    answers["variants"] = True
+    assert command.main(["all", *cpu, "--odd-sizes"]) == 0 and done[6:] == ["variants", *command.STEPS]
+    monkeypatch.setattr(variants, "apply", lambda work, found: ([], ["no variant"]))
+    assert command.main(["list", *cpu, "--odd-sizes"]) == 2 and command.main(["list", *cpu]) == 0
 
 
 def test_a_gpu_list_without_the_steps_before_it_is_refused(tmp_path, capsys):
