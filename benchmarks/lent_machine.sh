@@ -2,7 +2,7 @@
 # is what comes back, and says how long it took. The calls of a sitting, for instance:
 #
 #   . benchmarks/lent_machine.sh; setup; cores; tests --ignore=tests/gpu/test_attacks.py
-#   . benchmarks/lent_machine.sh; setup; references one two; profile level1_1 level2_12; weights
+#   . benchmarks/lent_machine.sh; setup; references one two; profile level1_1 level2_12
 #   . benchmarks/lent_machine.sh; setup; mutants 560
 #   . benchmarks/lent_machine.sh; setup; aa 9
 #
@@ -102,28 +102,7 @@ profile() {
     said profile
 }
 
-# A large layer made on the host and taken to the GPU, as level2_12 does in every stage: as torch is, and where it asks
-# for large pages. On a 2-core machine without a GPU large pages took 0.21 instead of 0.31 s, and 0.6 to 0.8 the first time.
-weights() {
-    local pages
-    for pages in 0 1 0 1; do
-        THP_MEM_ALLOC_ENABLE=$pages python3 - <<'PYTHON'
-import os, time
-import torch
-torch.zeros(1, device="cuda")
-for _ in range(2):
-    begin = time.perf_counter()
-    layer = torch.nn.Linear(8192, 8192)
-    made = time.perf_counter()
-    layer.to("cuda")
-    torch.cuda.synchronize()
-    print(f"large pages {os.environ['THP_MEM_ALLOC_ENABLE']}: made {made - begin:.3f} s, moved {time.perf_counter() - made:.3f} s")
-PYTHON
-    done
-    said weights
-}
-
-# Faulty kernels through the gate for so many seconds, from where the last call stopped.
+# Faulty kernels through the gate for so many seconds, from where the last call stopped. MUTATION: more options.
 mutants() {
     local earlier=
     [ -f .carry/mutants.tar.xz ] && earlier=.carry/mutants.tar.xz
