@@ -64,38 +64,9 @@ def test_only_kernels_that_would_take_too_long_get_fewer_than_ten_rounds():
 )
 def test_a_claim_that_is_off_is_no_accusation_where_the_time_is_the_hosts(waits, t_judge_ms, verdict):
     record = JudgeBound(outcome="disputed", k=1, batches=5, claim_ms=62.6, t_judge_ms=t_judge_ms)
-    found = disputed(record, waits, "cuda")
+    found = disputed(record, waits)
     assert found["verdict"] == verdict and found["detail"].startswith("claims 62.6 ms for a launch; by the judge's")
     assert ("waits for the host in 100 %" in found["detail"]) is (verdict == "unstable")
-
-
-@pytest.mark.parametrize(
-    ("kind", "walls_ms", "overheads_ms", "verdict"),
-    [
-        # A busy minute in which baseline and candidate alike cost more than in the quiet one before.
-        ("cpu", (9.9, 12.0, 21.0), (4.6, 9.8, 19.0), "unstable"),
-        ("cpu", (9.9, 12.0, 21.0), (4.6, 4.6, 4.7), "time_disputed"),
-        # One pair of three says so, or there are two.
-        ("cpu", (15.9, 17.0, 21.0), (4.6, 4.6, 19.0), "time_disputed"),
-        ("cpu", (9.9, 12.0), (8.6, 9.8), "time_disputed"),
-        # A GPU's judge has cores of its own.
-        ("cuda", (9.9, 12.0, 21.0), (4.6, 9.8, 19.0), "time_disputed"),
-    ],
-)
-def test_on_a_busy_cpu_a_claim_is_held_against_the_batch_beside_it(kind, walls_ms, overheads_ms, verdict):
-    record = JudgeBound(
-        outcome="disputed",
-        k=4,
-        batches=len(walls_ms),
-        claim_ms=2.1,
-        t_judge_ms=5.3,
-        drift=1.0,
-        candidate_launch_wall_ms=walls_ms,
-        baseline_overhead_ms=overheads_ms,
-    )
-    found = disputed(record, 0.0, kind)
-    assert found["verdict"] == verdict
-    assert ("4.6 to 19 ms beside themselves" in found["detail"]) is (verdict == "unstable")
 
 
 @pytest.mark.parametrize(

@@ -156,20 +156,6 @@ class Bound:
         )
 
 
-def may_be_the_hosts(found: JudgeBound, kind: str) -> bool:
-    """Whether a disputed claim would agree, were each batch held against the baseline's batch beside it.
-
-    Of all batches the smallest count, and on a CPU with other work beside one may be far smaller than its neighbour: an
-    honest kernel's launches came in a busy minute then, and the baseline's overhead from a quiet one. Three pairs at
-    least, and their median. That is no agreement: whoever makes the baseline's batches slow would have one.
-    """
-    pairs = list(zip(found.candidate_launch_wall_ms, found.baseline_overhead_ms))
-    if kind != "cpu" or found.claim_ms is None or len(pairs) < 3:
-        return False
-    beside_ms = statistics.median(wall - overhead for wall, overhead in pairs)
-    return found.claim_ms * (found.drift or 1.0) >= TIMING_BOUND_AGREE_RATIO[kind] * beside_ms
-
-
 class LayoutVaries(Exception):
     """The problem's inputs have another layout in every draw."""
 

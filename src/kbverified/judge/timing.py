@@ -178,17 +178,17 @@ def _verdict(job: Job, alone: _Alone, found: JudgeBound, worst: Any) -> dict[str
     if outputs["verdict"] != "pass":
         return outputs
     if found.outcome == "disputed":
-        return disputed(found, alone.host_bound, job.settings.device)
+        return disputed(found, alone.host_bound)
     unstable = why_unstable(alone.trace.rounds, job.settings.device)
     return {"verdict": "unstable", "detail": unstable} if unstable else outputs
 
 
-def disputed(found: JudgeBound, waits: float, kind: str) -> dict[str, Any]:
+def disputed(found: JudgeBound, waits: float) -> dict[str, Any]:
     """What a claim is called that the judge's clock does not bear out.
 
     ``waits``: share of the baseline's launches, alone on the device, in which that waited for the host. Where it is
     most, a time is the host's and may be another in a batch: ``unstable``, without a speedup either, up to
-    TIMING_HOST_BOUND_RATIO. And so is a CPU's where the batches beside one another agree.
+    TIMING_HOST_BOUND_RATIO.
     """
     assert found.claim_ms is not None and found.t_judge_ms is not None
     text = f"claims {found.claim_ms:.4g} ms for a launch; by the judge's clock it takes {found.t_judge_ms:.4g} ms"
@@ -197,12 +197,5 @@ def disputed(found: JudgeBound, waits: float, kind: str) -> dict[str, Any]:
         return {
             "verdict": "unstable",
             "detail": f"{text}; the device waits for the host in {100 * waits:.0f} % of the baseline's launches",
-        }
-    if bound.may_be_the_hosts(found, kind):
-        low, high = min(found.baseline_overhead_ms), max(found.baseline_overhead_ms)
-        return {
-            "verdict": "unstable",
-            "detail": f"{text}; the baseline's launches cost {low:.3g} to {high:.3g} ms beside themselves: what else "
-            "this machine does disturbs the clock. Run it again with less beside it",
         }
     return {"verdict": "time_disputed", "detail": text}
