@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.mutation import report, score
+from benchmarks.mutation import report, score, screening
 from benchmarks.mutation.score import Line
-from benchmarks.mutation.screening import EXCLUDED_SHARE_MAX
 
 
 def cut(lines: Iterable[Line]) -> list[Line]:
@@ -38,18 +38,12 @@ def one_run(lists: Iterable[Sequence[Line]]) -> list[Line]:
     every = [line for one in lists for line in cut(one)]
     parents = {line.parent: line for line in every if line.fault is None}
     mutants = [line for line in every if line.fault is not None]
-    ids = [line.id for line in mutants]
-    twice = next((name for name in ids if ids.count(name) > 1), None)
-    if twice is not None:
+    twice, times = max(Counter(line.id for line in mutants).items(), key=lambda known: known[1], default=("", 0))
+    if times > 1:
         raise ValueError(f"mutant {twice} is in two of the lists: a fresh list is made with --not-in")
     built = [line for line in mutants if line.screened != "does not build"]
-    equal = sorted((line for line in built if _is_equal(line)), key=lambda line: line.id)
-    left_out = {line.id for line in equal[: int(EXCLUDED_SHARE_MAX * len(built))]}
-    return [*parents.values(), *(_screened_again(line, line.id in left_out) for line in mutants)]
-
-
-def _is_equal(line: Line) -> bool:
-    return line.why.startswith("bitwise equal")
+    out = screening.left_out((line.id for line in built if line.why.startswith(screening.EQUAL)), len(built))
+    return [*parents.values(), *(_screened_again(line, line.id in out) for line in mutants)]
 
 
 def _screened_again(line: Line, left_out: bool) -> Line:

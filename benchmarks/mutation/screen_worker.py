@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.mutation.screening import EQUAL
 from kbverified import codec, problems
 from kbverified.compilation.hooks import Hooks
 from kbverified.protocol import FORWARD_SEED, WEIGHT_SEED
@@ -197,7 +198,7 @@ def screen_one(kernel: dict[str, Any], problem: Any, device: str, wanted: dict[s
     if "differs" in last:
         reason = f"differs: {last['differs']}"
     elif end == "done":
-        return {"id": kernel["id"], "outcome": "equal", "reason": f"bitwise equal on {len(equal)} inputs"}
+        return {"id": kernel["id"], "outcome": "equal", "reason": f"{EQUAL} on {len(equal)} inputs"}
     else:
         reason = f"{end} after {len(equal)} equal inputs" + (f": {last['raised']}" if "raised" in last else "")
     return {"id": kernel["id"], "outcome": "differs", "reason": reason}

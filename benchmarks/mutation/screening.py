@@ -27,6 +27,8 @@ from kbverified.records.files import write_text
 
 EXCLUDED_SHARE_MAX = 0.1
 """Of the mutants that compile."""
+EQUAL = "bitwise equal"
+"""How the reason of a mutant begins that differs from its parent on no input."""
 GROUPS_PER_GPU = 4
 PARENT_DOES_NOT_RUN = 3
 """Exit code of ``screen_worker``."""
@@ -126,13 +128,18 @@ def _mutants_of(work: Work, parent: Kernel, kernels: Iterable[Kernel]) -> list[K
     return list(running.that_built(work, mine))
 
 
+def left_out(equal: Iterable[str], built: int) -> set[str]:
+    """Of the mutants that are equal, by id, those that are left out: the smallest ids, a tenth of all that build."""
+    return set(sorted(equal)[: int(EXCLUDED_SHARE_MAX * built)])
+
+
 def _exclude(lines: dict[str, dict[str, Any]]) -> None:
     """Turn ``equal`` and ``differs`` into what becomes of the mutant: equivalent or kept."""
     built = [line for line in lines.values() if line["outcome"] != "does not build"]
-    room = int(EXCLUDED_SHARE_MAX * len(built))
-    for line in sorted(built, key=lambda line: line["id"]):
-        if line["outcome"] == "equal" and room > 0:
-            line["outcome"], room = "equivalent", room - 1
+    out = left_out((line["id"] for line in built if line["outcome"] == "equal"), len(built))
+    for line in built:
+        if line["id"] in out:
+            line["outcome"] = "equivalent"
         elif line["outcome"] == "equal":
             line["outcome"], line["reason"] = "kept", f"{line['reason']}, but a tenth is left out already"
         else:

@@ -27,9 +27,9 @@ def run(job: Job) -> dict[str, Any]:
     party = job.party
     reference = Reference(job.problem, job.settings.dtype)
     # The second model is there for hardened trials; both at once, for a freed block is a little too small for the next.
-    job.weights_bytes = (2 if job.audit.hardened else 1) * reference.weight_bytes()
-    fresh_seed = secret_seed()
-    if job.audit.hardened and reference.weight_bytes():
+    weights_bytes, fresh_seed = reference.weight_bytes(), secret_seed()
+    job.weights_bytes = (2 if job.audit.hardened else 1) * weights_bytes
+    if job.audit.hardened and weights_bytes:
         reference.prepare(fresh_seed, perturb=True)
     errors = TrialErrors(reference, job.audit)
     with job.on_device() as device:
